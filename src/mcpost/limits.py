@@ -1,0 +1,134 @@
+"""Every bound of this package, with its default, unit and reason.
+
+A limit is a field of one of these frozen dataclasses; `dataclasses.replace` makes another set.
+Sizes are bytes, times are seconds, counts are counts. `docs/limits.md` shows the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ("ClientLimits", "ServerLimits", "WireLimits")
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Bounds of the pure parsers, for either end."""
+
+    max_header_value: int = 8 * 1024
+    """Bytes of one mirrored header value; nginx refuses a header line above about 8 KiB."""
+
+    max_sse_line: int = 16 * MIB
+    """Bytes of one line of an event stream (one `data:` line carries one whole message)."""
+
+    max_sse_event: int = 16 * MIB
+    """Bytes of the data of one event."""
+
+    max_stdio_line: int = 64 * MIB
+    """Bytes of one line of stdio; above it that message is lost and the stream goes on."""
+
+    max_schema_depth: int = 64
+    """Nesting of an input schema that is searched for marks."""
+
+    max_schema_nodes: int = 10_000
+    """Subschemas of an input schema that are searched for marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Bounds of a server."""
+
+    max_body: int = 4 * MIB
+    """Bytes of a request body; 413 above it, before it is read to the end."""
+
+    body_timeout: float = 30.0
+    """Seconds for a request body to arrive once its head has; 408 after it."""
+
+    max_calls: int = 1_000
+    """Calls that run at once, over all connections (listens are not calls)."""
+
+    max_queued: int = 1_000
+    """Calls that wait for a place; 503 with `Retry-After` above it."""
+
+    queue_timeout: float = 10.0
+    """Seconds a call waits for a place; 503 after it."""
+
+    retry_after: int = 1
+    """Seconds that `Retry-After` says on a 503."""
+
+    call_timeout: float = 3_600.0
+    """Seconds a call may run in all; it is cancelled after it and answered with -32603."""
+
+    threads: int = 40
+    """Threads that run functions that are not `async`."""
+
+    keep_alive: float = 15.0
+    """Seconds of silence after which a comment is sent; proxies cut idle streams from 30 s on."""
+
+    max_stream_buffer: int = 1 * MIB
+    """Bytes waiting for a slow reader of a stream; progress is dropped from a quarter of it on,
+    and at the bound the stream is closed, which cancels the call."""
+
+    progress_rate: float = 1_000.0
+    """Progress notifications a second for one call; above it the newest replaces the one waiting."""
+
+    progress_burst: int = 200
+    """Progress notifications that may go at once before `progress_rate` holds."""
+
+    max_listens: int = 10_000
+    """Listen streams open at once; 503 with `Retry-After` above it."""
+
+    max_listen_uris: int = 1_000
+    """Resource URIs in one listen's filter; -32602 above it."""
+
+    drain_grace: float = 3.0
+    """Seconds that running calls get after SIGTERM before they are cancelled."""
+
+    request_state_ttl: float = 600.0
+    """Seconds for which a `requestState` is accepted after it was sealed."""
+
+    max_request_state: int = 256 * 1024
+    """Bytes of a `requestState`, sealed; a larger one is refused."""
+
+    max_input_rounds: int = 16
+    """Round trips for input that one call may ask for."""
+
+    page_size: int = 1_000
+    """Entries in one page of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Bounds of a client."""
+
+    connect_timeout: float = 10.0
+    """Seconds for a connection to stand, TLS included."""
+
+    timeout: float = 60.0
+    """Seconds without a sign of life from a call (progress and comments are signs of life)."""
+
+    max_timeout: float = 600.0
+    """Seconds for a call in all, whatever arrives; retries and input rounds included."""
+
+    max_answer: int = 64 * MIB
+    """Bytes of a JSON answer, after decoding of any content coding."""
+
+    max_event: int = 16 * MIB
+    """Bytes of one event of a stream."""
+
+    max_events: int = 1_000_000
+    """Events of one call's stream."""
+
+    max_pages: int = 1_000
+    """Pages that a list walks."""
+
+    max_input_rounds: int = 16
+    """Round trips for input that a call follows."""
+
+    max_cache_entries: int = 1_024
+    """Entries of the response cache, least recently used first out."""
+
+    max_ttl: float = 86_400.0
+    """Seconds that a cached answer is kept at most, whatever its `ttlMs` says."""
