@@ -53,7 +53,7 @@ class Effect(enum.Enum):
     SEND_EVENT = "send the event"
     SEND_COMMENT = "send a comment"
     SEND_JSON = "send the response as JSON, with its status"
-    SEND_LAST = "send the response as the last event"
+    SEND_LAST_EVENT = "send the response as the last event"
     END = "end the stream"
     CANCEL = "cancel the work"
     DROP = "drop what came"
@@ -62,19 +62,13 @@ class Effect(enum.Enum):
 _Move = tuple[State, tuple[Effect, ...]]
 
 TABLE: Final[dict[tuple[State, Event], _Move]] = {
-    (State.UNDECIDED, Event.NOTE): (
-        State.STREAMING,
-        (Effect.START_STREAM, Effect.SEND_EVENT),
-    ),
-    (State.UNDECIDED, Event.SILENCE): (
-        State.STREAMING,
-        (Effect.START_STREAM, Effect.SEND_COMMENT),
-    ),
+    (State.UNDECIDED, Event.NOTE): (State.STREAMING, (Effect.START_STREAM, Effect.SEND_EVENT)),
+    (State.UNDECIDED, Event.SILENCE): (State.STREAMING, (Effect.START_STREAM, Effect.SEND_COMMENT)),
     (State.UNDECIDED, Event.FINAL): (State.ANSWERED, (Effect.SEND_JSON,)),
     (State.UNDECIDED, Event.GONE): (State.CLOSED, (Effect.CANCEL,)),
     (State.STREAMING, Event.NOTE): (State.STREAMING, (Effect.SEND_EVENT,)),
     (State.STREAMING, Event.SILENCE): (State.STREAMING, (Effect.SEND_COMMENT,)),
-    (State.STREAMING, Event.FINAL): (State.ANSWERED, (Effect.SEND_LAST, Effect.END)),
+    (State.STREAMING, Event.FINAL): (State.ANSWERED, (Effect.SEND_LAST_EVENT, Effect.END)),
     (State.STREAMING, Event.GONE): (State.CLOSED, (Effect.CANCEL,)),
     (State.ANSWERED, Event.SILENCE): (State.ANSWERED, ()),
     (State.ANSWERED, Event.GONE): (State.CLOSED, ()),

@@ -3,9 +3,11 @@
 What one body may be (one request or one notification, never an array, never a response), and how
 results, errors and notifications are written. Everything is one line of compact JSON.
 
-A message is decoded once; what a caller of `decode_message` holds is what the bytes say, because a
-body that says a mirrored thing twice is refused: whoever read the first of two equal keys, and
-whoever read the last, would have decided about different calls (T-22).
+A body that says a mirrored thing twice is refused: whoever read the first of two equal keys and
+whoever read the last would have decided about different calls (T-22). The plan, since this is on
+every request: the fast decoder keeps the last of two equal keys, so writing its value again gives
+other bytes than the body had. Equal bytes, or equally many keys, prove that nothing stood twice;
+only a text that proves neither is read a second time, by the exact reader.
 
 Spec: basic/index, "Messages" (J-01, J-03); streamable-http, "Sending Messages" (T-05, T-07).
 """
@@ -13,6 +15,7 @@ Spec: basic/index, "Messages" (J-01, J-03); streamable-http, "Sending Messages" 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
@@ -20,6 +23,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from mcpost.errors import InvalidRequest, ParseError, WireError
+from mcpost.wire.fields import parse_integer
 
 __all__ = (
     "ErrorBody",
@@ -34,10 +38,14 @@ __all__ = (
     "encode_notification",
     "encode_request",
     "encode_result",
+    "read_id",
 )
 
 Id = int | str
 """A request's id: text or an integer, never null (J-01)."""
+
+Body = bytes | bytearray | memoryview
+"""What a message is read from."""
 
 
 class Request(msgspec.Struct):
@@ -54,6 +62,7 @@ class Notification(msgspec.Struct):
 
     method: str
     params: dict[str, Any]
+    """The parameters, `{}` where the message had none."""
 
 
 class ErrorBody(msgspec.Struct):
@@ -75,151 +84,198 @@ class Response(msgspec.Struct):
 
 
 _decode: Final = msgspec.json.Decoder().decode
-_encoder: Final = msgspec.json.Encoder()
-encode: Final = _encoder.encode
+encode: Final = msgspec.json.Encoder().encode
 """Write any value as one line of compact JSON bytes; raises TypeError for what JSON cannot say."""
 
-_INVALID_TEXT: Final = "the body is not one JSON text in UTF-8"
 
-
-def decode_message(body: bytes) -> Request | Notification:
+def decode_message(body: Body) -> Request | Notification:
     """Read the body of a POST, or one line of stdio.
 
     Args:
         body: The whole body; its size is the caller's to bound.
 
     Returns:
-        The message. `params` is decoded: integers of any size are exact.
+        The message. `params` is decoded once: integers up to 4,300 digits are exact, `1e400` too.
 
     Raises:
-        ParseError: -32700; not UTF-8, not JSON, `NaN` or `Infinity`, nested too deeply.
+        ParseError: -32700; not UTF-8, not JSON, `NaN` or `Infinity`, a lone surrogate, nested too
+            deeply.
         InvalidRequest: -32600; an array, not an object, a wrong `jsonrpc`, an id that is neither
             text nor an integer, a response, `params` that is no object, a number out of range, or
-            a key that stands twice at a mirrored place. Its `request_id` is set where an id could
-            be read.
+            a key that stands twice at a mirrored place. Its `request_id` is set where a request's
+            id could be read.
 
     Spec: streamable-http, "Sending Messages" (T-05, T-07); basic/index, "Messages" (J-01, T-22).
     """
-    message = _decode_object(body)
+    try:
+        message = _decode(body)
+        reading = None
+    except msgspec.ValidationError:
+        reading = _Reading(body)
+        message = reading.message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_json(error) from error
+    if type(message) is not dict:
+        raise InvalidRequest(
+            "a batch cannot be sent: every message is its own POST"
+            if type(message) is list
+            else "a message is a JSON object"
+        )
+    decoded = _classify(message)
+    if reading is None and not _is_unambiguous(body, message):
+        reading = _Reading(body)
+    if reading is not None:
+        reading.refuse_repeated()
+    return decoded
+
+
+def _not_json(error: Exception) -> ParseError:
+    if isinstance(error, RecursionError):
+        return ParseError("the body is nested too deeply")
+    if isinstance(error, UnicodeError):
+        return ParseError("the body is not UTF-8")
+    return ParseError(f"the body is not one JSON text in UTF-8: {error}")
+
+
+def _is_id(value: object) -> bool:
+    # `isinstance` would take a boolean for an integer.
+    return type(value) is int or type(value) is str
+
+
+def _classify(message: dict[str, Any]) -> Request | Notification:
+    """Tell what an object is: a request or a notification."""
     request_id = message.get("id")
-    if "id" in message and type(request_id) is not int and type(request_id) is not str:
+    if not _is_id(request_id) and "id" in message:
         raise InvalidRequest("an id is a string or an integer, never null")
+    method = message.get("method")
+    if type(method) is not str and ("result" in message or "error" in message):
+        raise InvalidRequest("a response cannot be sent here: send a request or a notification")
     if message.get("jsonrpc") != "2.0":
         raise InvalidRequest('"jsonrpc" has to be "2.0"', request_id=request_id)
-    method = message.get("method")
     if type(method) is not str:
-        if method is None and ("result" in message or "error" in message):
-            raise InvalidRequest("a response cannot be sent here: send a request or a notification")
         raise InvalidRequest('"method" has to be a string', request_id=request_id)
     params = message.get("params")
-    if params is None and "params" not in message:
+    if type(params) is not dict:
+        if "params" in message:
+            raise InvalidRequest('"params" has to be an object', request_id=request_id)
         params = {}
-    elif type(params) is not dict:
-        raise InvalidRequest('"params" has to be an object', request_id=request_id)
-    _refuse_repeated(body, message, request_id)
     if request_id is None:
         return Notification(method, params)
     return Request(request_id, method, params)
 
 
-def _decode_object(body: bytes) -> dict[str, Any]:
-    try:
-        message = _decode(body)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(
-            "a number in the body is out of range", request_id=_salvage_id(body)
-        ) from error
-    except msgspec.DecodeError as error:
-        raise ParseError(f"{_INVALID_TEXT}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ParseError(_INVALID_TEXT) from error
-    except RecursionError as error:
-        raise ParseError("the body is nested too deeply") from error
-    if type(message) is list:
-        raise InvalidRequest("a batch cannot be sent: every message is its own POST")
-    if type(message) is not dict:
-        raise InvalidRequest("a message is a JSON object")
-    return message
+def _is_unambiguous(body: Body, message: dict[str, Any]) -> bool:
+    """Whether the text is quickly seen to have no object with a key twice.
 
-
-def _salvage_id(body: bytes) -> Id | None:
-    """Read the id of a message whose numbers the strict decoder refuses."""
-    try:
-        # An integer beyond any use may be longer than the interpreter wants to convert.
-        message = json.loads(body, parse_int=lambda digits: int(digits[:400]))
-    except (ValueError, RecursionError):
-        return None
-    request_id = message.get("id") if isinstance(message, dict) else None
-    return request_id if type(request_id) is int or type(request_id) is str else None
-
-
-# A JSON string and the colon that makes it a key. The text is known to be JSON, so every quotation
-# mark outside a match opens a string.
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?', re.DOTALL)
-
-
-def _repeats_key(body: bytes, message: dict[str, Any]) -> bool:
-    """Whether some object in the text names a key twice: it then has more keys than its value."""
-    written = sum(map(bool, _STRING.findall(body)))
-    held = 0
-    rest: list[Any] = [message]
-    while rest:
-        value = rest.pop()
-        if type(value) is dict:
-            held += len(value)
-            rest.extend(value.values())
-        elif type(value) is list:
-            rest.extend(value)
-    return written != held
-
-
-class _Repeated(dict[str, Any]):
-    """An object of the slow reading that had a key twice."""
-
-
-def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    return plain if len(plain) == len(pairs) else _Repeated(plain)
-
-
-def _refuse_repeated(body: bytes, message: dict[str, Any], request_id: Any) -> None:
-    """Refuse a key that stands twice where headers are compared with the body (T-22).
-
-    Those places are the message, its `params`, their `_meta`, and `arguments` at any depth.
+    Equal bytes are proof, and so is an equal number of `":`. Each key that was written has one in
+    the body, if none is separated from its colon; each key that was kept has one in what we write.
+    Inside strings the pair can stand too, equally often on both sides unless it is spelled with
+    `\\u0022` or `\\u003a`, or its string was lost with a key that stood twice.
     """
     try:
-        # A canonical text has no key twice, which is quickly seen; any other is counted.
-        if encode(message) == body or not _repeats_key(body, message):
-            return
-        message = json.loads(body, object_pairs_hook=_mark_repeated)
+        written = encode(message)
     except RecursionError as error:
-        raise ParseError("the body is nested too deeply") from error
-    params = message.get("params")
-    if isinstance(message, _Repeated):
-        # The id may be the one that stands twice: neither of the two is the request's.
-        _refuse_at("the message", None)
-    if isinstance(params, _Repeated):
-        _refuse_at('"params"', request_id)
-    if isinstance(params, dict):
-        if isinstance(params.get("_meta"), _Repeated):
-            _refuse_at('"_meta"', request_id)
-        rest = [params.get("arguments")]
-        while rest:
-            value = rest.pop()
-            if isinstance(value, _Repeated):
-                _refuse_at('"arguments"', request_id)
-            if isinstance(value, dict):
-                rest.extend(value.values())
-            elif isinstance(value, list):
-                rest.extend(value)
+        raise _not_json(error) from error
+    if written == body:
+        return True
+    raw = bytes(body)
+    return raw.count(b'":') == written.count(b'":') and not any(
+        doubt in raw for doubt in (b"\\u00", b" :", b"\t:", b"\n:", b"\r:")
+    )
 
 
-def _refuse_at(where: str, request_id: Id | None) -> NoReturn:
-    raise InvalidRequest(f"a key stands twice in {where}", request_id=request_id)
+_MAX_DIGITS: Final = 4300
 
 
-def encode_result(request_id: Id, result: Mapping[str, Any] | msgspec.Raw) -> bytes:
-    """Write the response that carries a result (a mapping, or JSON bytes as `msgspec.Raw`)."""
+class _Reading:
+    """A text read by the exact reader: it knows which objects had a key twice.
+
+    It reads integers and numbers beyond a double (`1e400`) exactly too, so that they reach the
+    comparison with their headers, and no number turns into infinity.
+    """
+
+    __slots__ = ("_repeated", "_unreadable", "message")
+
+    def __init__(self, body: Body) -> None:
+        # The objects are kept, not their identities: a lost one would give its identity away.
+        self._repeated: list[dict[str, Any]] = []
+        self._unreadable = False
+        try:
+            self.message = json.loads(
+                str(body, "utf-8"),
+                object_pairs_hook=self._take_object,
+                parse_int=self._take_integer,
+                parse_float=self._take_number,
+                parse_constant=self._take_constant,
+            )
+            # The reader lets lone surrogates pass; what has one cannot be written.
+            encode(self.message)
+        except (ValueError, RecursionError) as error:
+            raise _not_json(error) from error
+        if self._unreadable:
+            request_id = self.message.get("id") if type(self.message) is dict else None
+            raise InvalidRequest(
+                "a number in the body is out of range",
+                request_id=request_id if _is_id(request_id) else None,
+            )
+
+    def _take_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            self._repeated.append(value)
+        return value
+
+    def _take_integer(self, text: str) -> int | None:
+        if len(text) > _MAX_DIGITS:
+            self._unreadable = True
+            return None
+        return int(text)
+
+    def _take_number(self, text: str) -> float | int | None:
+        value = float(text)
+        if math.isfinite(value):
+            return value
+        integer = parse_integer(text)
+        self._unreadable = self._unreadable or integer is None
+        return integer
+
+    def _take_constant(self, name: str) -> NoReturn:
+        raise ValueError(f"{name} is no JSON")
+
+    def refuse_repeated(self) -> None:
+        """Refuse a key that stands twice where headers are compared with the body (T-22).
+
+        Those places are the message, its `params`, their `_meta`, and `arguments` at any depth.
+        """
+        if not self._repeated:
+            return
+        repeated = {id(value) for value in self._repeated}
+        # The id may be what stands twice: then neither of the two is the request's.
+        _refuse_if(id(self.message) in repeated, "the message", None)
+        request_id = self.message.get("id")
+        params = self.message.get("params")
+        _refuse_if(id(params) in repeated, '"params"', request_id)
+        if type(params) is dict:
+            _refuse_if(id(params.get("_meta")) in repeated, '"_meta"', request_id)
+            rest = [params.get("arguments")]
+            while rest:
+                value = rest.pop()
+                _refuse_if(id(value) in repeated, '"arguments"', request_id)
+                if type(value) is dict:
+                    rest.extend(value.values())
+                elif type(value) is list:
+                    rest.extend(value)
+
+
+def _refuse_if(condition: bool, where: str, request_id: Id | None) -> None:
+    if condition:
+        raise InvalidRequest(f"a key stands twice in {where}", request_id=request_id)
+
+
+def encode_result(
+    request_id: Id, result: Mapping[str, Any] | msgspec.Struct | msgspec.Raw
+) -> bytes:
+    """Write the response that carries a result (a mapping, a Struct, or JSON as `msgspec.Raw`)."""
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
@@ -250,7 +306,7 @@ def encode_notification(method: str, params: Mapping[str, Any] | None = None) ->
     return encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def decode_answer(data: bytes) -> Response | Request | Notification:
+def decode_answer(data: Body) -> Response | Request | Notification:
     """Read what a server sends: a response, or a notification or request on its stream.
 
     Args:
@@ -265,16 +321,26 @@ def decode_answer(data: bytes) -> Response | Request | Notification:
 
     Spec: basic/index, "Responses" (J-01).
     """
-    message = _decode_object(data)
-    request_id = message.get("id")
-    if request_id is not None and type(request_id) is not int and type(request_id) is not str:
-        raise InvalidRequest("an id is a string or an integer")
+    try:
+        message = _decode(data)
+    except msgspec.ValidationError:
+        message = _Reading(data).message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_json(error) from error
+    if type(message) is not dict:
+        raise InvalidRequest("a message is a JSON object")
+    if "method" in message:
+        return _classify(message)
     if message.get("jsonrpc") != "2.0":
         raise InvalidRequest('"jsonrpc" has to be "2.0"')
-    if "method" in message:
-        return decode_message(data)
+    request_id = message.get("id")
     if "error" in message:
+        # Older servers say `"id": null` where they could not read it.
+        if request_id is not None and not _is_id(request_id):
+            raise InvalidRequest("an id is a string or an integer")
         return Response(request_id, error=_error_body(message["error"]))
+    if not _is_id(request_id):
+        raise InvalidRequest("an id is a string or an integer, never null")
     result = message.get("result")
     if type(result) is not dict:
         raise InvalidRequest("a response has an object as its result, or an error")
@@ -287,3 +353,30 @@ def _error_body(error: Any) -> ErrorBody:
         raise InvalidRequest("an error has a whole number as its code")
     message = error.get("message")
     return ErrorBody(code, message if type(message) is str else "", error.get("data"))
+
+
+# A string, a mark of punctuation, or a number or word.
+_LEXEME: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+
+
+def read_id(head: bytes) -> Id | None:
+    """Read the id of a message of which only the first bytes are there.
+
+    Of a message over a limit, that is; so its sender can be told which one was too large.
+
+    Args:
+        head: The first bytes, some hundreds or thousands.
+
+    Returns:
+        The id of the message itself (not one inside of it), or `None` if it does not stand whole
+        within these bytes.
+    """
+    depth = 0
+    before = [b"", b"", b""]
+    for match in _LEXEME.finditer(head):
+        lexeme = match.group()
+        if depth == 1 and lexeme in b",}" and before[0] in b"{," and before[1:] == [b'"id"', b":"]:
+            break
+        depth += (lexeme in b"{[") - (lexeme in b"}]")
+        before = [*before[1:], lexeme]
+    return None

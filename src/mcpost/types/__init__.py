@@ -1,0 +1,101 @@
+"""The public vocabulary: content blocks, what servers offer, results, changes.
+
+Light msgspec Structs without behaviour. Objects of other packages that have the same shape are
+accepted wherever these are.
+"""
+
+from __future__ import annotations
+
+from mcpost.types.changes import (
+    Change,
+    LogMessage,
+    Progress,
+    PromptsChanged,
+    Reconnected,
+    ResourcesChanged,
+    ResourceUpdated,
+    ToolsChanged,
+)
+from mcpost.types.content import (
+    Annotations,
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    Role,
+    SamplingContent,
+    TextContent,
+    TextResourceContents,
+    ToolResultContent,
+    ToolUseContent,
+)
+from mcpost.types.features import (
+    Implementation,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    Resource,
+    ResourceTemplate,
+    Root,
+    SamplingMessage,
+    Tool,
+    ToolAnnotations,
+)
+from mcpost.types.results import (
+    CallResult,
+    Completion,
+    DiscoverResult,
+    ElicitResult,
+    PromptResult,
+    ReadResult,
+    RootsResult,
+    SampleResult,
+)
+
+__all__ = (
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "CallResult",
+    "Change",
+    "Completion",
+    "ContentBlock",
+    "DiscoverResult",
+    "ElicitResult",
+    "EmbeddedResource",
+    "Icon",
+    "ImageContent",
+    "Implementation",
+    "LogMessage",
+    "Progress",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
+    "PromptsChanged",
+    "ReadResult",
+    "Reconnected",
+    "Resource",
+    "ResourceContents",
+    "ResourceLink",
+    "ResourceTemplate",
+    "ResourceUpdated",
+    "ResourcesChanged",
+    "Role",
+    "Root",
+    "RootsResult",
+    "SampleResult",
+    "SamplingContent",
+    "SamplingMessage",
+    "TextContent",
+    "TextResourceContents",
+    "Tool",
+    "ToolAnnotations",
+    "ToolResultContent",
+    "ToolUseContent",
+    "ToolsChanged",
+)
