@@ -1,0 +1,31 @@
+"""What every test gets: marks that are checked, and clean ends."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tests.helpers.children import child_processes
+from tools.requirements import read_table
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    table = read_table()
+    known = {f"{row.id}/{side}" for row in table.values() for side in row.sides + row.later}
+    for item in items:
+        for mark in item.iter_markers("req"):
+            for name in mark.args:
+                if name not in known:
+                    raise pytest.UsageError(f"{item.nodeid}: {name} is not in docs/requirements.md")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_child_is_left() -> Iterator[None]:
+    """A module's tests end every process that they started."""
+    before = child_processes()
+    yield
+    gc.collect()
+    left = child_processes() - before
+    assert not left, f"processes left behind: {left}"

@@ -1,0 +1,1 @@
+"""Small checkers and generators that the Makefile runs."""
