@@ -14,6 +14,7 @@ McpostError
 │  └─ InternalError -32603
 ├─ Refused(status, reason)           an HTTP refusal that has no JSON-RPC code of its own
 ├─ ToolError(text)                   raised by a tool: its call failed, and the caller may read why
+├─ NotFound(text)                    raised by a resource's function: there is no such resource
 ├─ UsageError                        this program used the package wrongly
 │  ├─ BadMark(tool, path, rule)      ├─ BadTarget
 │  └─ IllegalMove(state, event)
@@ -21,6 +22,8 @@ McpostError
 │  ├─ ConnectFailed                  ├─ Timeout(phase, seconds)
 │  ├─ ConnectionLost                 ├─ TooLarge(what, limit)
 │  └─ BadReply(status, excerpt)
+│     ├─ Busy(retry_after) 429, 503     ├─ Denied(challenge) 401, 403
+│     └─ LegacyServer                   the server is of an earlier revision
 ├─ RpcError(code, message, data, status)   the peer answered with an error
 ├─ ToolFailed(result)                      a tool's failure, where the caller asked for an exception
 └─ PolicyError(file, line, rule)           the gateway's configuration is wrong
@@ -37,16 +40,20 @@ __all__ = (
     "BadMark",
     "BadReply",
     "BadTarget",
+    "Busy",
     "ConnectFailed",
     "ConnectionLost",
+    "Denied",
     "HeaderMismatch",
     "IllegalMove",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
+    "LegacyServer",
     "McpostError",
     "MethodNotFound",
     "MissingCapability",
+    "NotFound",
     "ParseError",
     "PolicyError",
     "Refused",
@@ -204,6 +211,10 @@ class ToolError(McpostError):
     """
 
 
+class NotFound(McpostError):
+    """Raise it in a resource's function: what the URI names does not exist (-32602, F-02)."""
+
+
 class UsageError(McpostError):
     """This program used the package wrongly; raised where the mistake is made, never sent."""
 
@@ -311,6 +322,53 @@ class BadReply(TransportError):
         super().__init__(message, sent="yes")
         self.status = status
         self.excerpt = excerpt
+
+
+class Busy(BadReply):
+    """The server, or a proxy before it, takes no more now: 429 or 503.
+
+    `sent` is `no` where it says when to come back, since it then speaks of a call that it has not
+    taken; without that a proxy may speak of a server that it lost, so it is `maybe`.
+
+    Args:
+        message: What it said.
+        status: 429 or 503.
+        retry_after: Seconds after which to come back, `None` where it named none.
+        excerpt: As for `BadReply`.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, retry_after: float | None = None, excerpt: str = ""
+    ) -> None:
+        super().__init__(message, status=status, excerpt=excerpt)
+        self.retry_after = retry_after
+        self.sent = "maybe" if retry_after is None else "no"
+
+
+class Denied(BadReply):
+    """The server wants other credentials: 401 or 403. It has not run the call.
+
+    Args:
+        message: What it said.
+        status: 401 or 403.
+        challenge: The value of `WWW-Authenticate`, empty where there was none.
+        excerpt: As for `BadReply`.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, challenge: str = "", excerpt: str = ""
+    ) -> None:
+        super().__init__(message, status=status, excerpt=excerpt)
+        self.challenge = challenge
+        self.sent = "no"
+
+
+class LegacyServer(BadReply):
+    """The server does not know this revision of the protocol (V-03). It has not run the call."""
+
+    def __init__(self, message: str, *, status: int = 0, excerpt: str = "") -> None:
+        super().__init__(message, status=status, excerpt=excerpt)
+        self.sent = "no"
 
 
 class RpcError(McpostError):

@@ -113,10 +113,25 @@ class ClientLimits:
     """Seconds for a call in all, whatever arrives; retries and input rounds included."""
 
     max_answer: int = 64 * MIB
-    """Bytes of a JSON answer, after decoding of any content coding."""
+    """Bytes of a JSON answer."""
+
+    max_head: int = 64 * 1024
+    """Bytes of an answer's head, and of what stands between two pieces of a body."""
+
+    max_redirects: int = 3
+    """Redirects within the server's origin that one request follows."""
+
+    max_idle_connections: int = 64
+    """Connections that are kept open while no call uses them."""
+
+    idle_connection: float = 30.0
+    """Seconds that an unused connection is kept open."""
 
     max_event: int = 16 * MIB
     """Bytes of one event of a stream."""
+
+    max_notes: int = 1_000
+    """Notifications of one call that wait for a slow callback; the stream is not read above it."""
 
     max_events: int = 1_000_000
     """Events of one call's stream."""
