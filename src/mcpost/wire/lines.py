@@ -5,20 +5,23 @@ Spec: basic/transports/stdio, "Sending Messages" (I-01, I-04).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from mcpost.errors import UsageError
 from mcpost.limits import WireLimits
 
-__all__ = ("TOO_LONG", "LineParser", "TooLong", "encode_line")
+__all__ = ("LineParser", "TooLong", "encode_line")
+
+_HEAD: Final = 4096
 
 
-class TooLong:
+class TooLong(NamedTuple):
     """Stands in place of a line that was over the limit; the stream goes on after it."""
 
-    __slots__ = ()
-
-
-TOO_LONG: Final = TooLong()
+    head: bytes
+    """The first bytes of the line, at most 4,096: `jsonrpc.read_id` may find its id in them."""
+    limit: int
+    """The limit in bytes, `WireLimits.max_stdio_line`."""
 
 
 def encode_line(message: bytes) -> bytes:
@@ -28,21 +31,21 @@ def encode_line(message: bytes) -> bytes:
         message: One line of compact JSON.
 
     Raises:
-        ValueError: The message has a line break, which would make two lines of it.
+        UsageError: The message has a line break, which would make two lines of it.
     """
     if b"\n" in message or b"\r" in message:
-        raise ValueError("a message on stdio has no line break")
+        raise UsageError("a message on stdio has no line break")
     return message + b"\n"
 
 
 class LineParser:
-    """A stream of lines, taken in pieces.
+    """A stream of lines, taken in pieces; a byte is looked at once.
 
     Args:
         limits: Bound of a line. What goes over it is thrown away to the line's end and reported
-            once, so one message is lost and the others are not.
+            once, as soon as it is over, so one message is lost and the others are not.
 
-    A line ends with LF or CRLF; blank lines are passed over.
+    A line ends with LF or CRLF, and neither counts for its length; blank lines are passed over.
 
     Next: `feed` each piece as it comes, then `end`.
     """
@@ -66,16 +69,16 @@ class LineParser:
             # One more byte than the limit may be the CR of a CRLF.
             if len(self._rest) > self._limit + 1:
                 self._skipping = True
-                self._rest.clear()
-                lines.append(TOO_LONG)
+                lines.append(self._too_long(self._rest))
+                self._rest = bytearray()
         return lines
 
     def end(self) -> bytes | None:
         """Take the end of the stream; what stood without a line end is given back, or `None`."""
         rest = bytes(self._rest).removesuffix(b"\r")
-        self._rest.clear()
+        self._rest = bytearray()
         self._skipping = False
-        return rest or None
+        return None if rest.isspace() else rest or None
 
     def _complete(self, tail: bytes, lines: list[bytes | TooLong]) -> None:
         if self._skipping:
@@ -84,9 +87,12 @@ class LineParser:
         if self._rest:
             self._rest += tail
             tail = bytes(self._rest)
-            self._rest.clear()
+            self._rest = bytearray()
         line = tail.removesuffix(b"\r")
         if len(line) > self._limit:
-            lines.append(TOO_LONG)
-        elif line.strip():
+            lines.append(self._too_long(line))
+        elif line and not line.isspace():
             lines.append(line)
+
+    def _too_long(self, line: bytes | bytearray) -> TooLong:
+        return TooLong(bytes(line[:_HEAD]), self._limit)

@@ -5,6 +5,7 @@ Spec: basic/index, "_meta" (J-04, T-20); patterns/progress (P-01); server/utilit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ __all__ = (
     "is_at_least",
     "lenient_meta",
     "parse_meta",
+    "trace_context",
 )
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
@@ -73,14 +75,14 @@ def parse_meta(request: Request) -> RequestMeta:
         request: The request.
 
     Returns:
-        Its fields. A progress token or log level that is not one reads as absent: both are
-        wishes, and a wish that cannot be read is not granted.
+        Its fields. A progress token that is not one reads as absent: progress is a wish, and a
+        wish that cannot be read is not granted.
 
     Raises:
         InvalidParams: 400, -32602; `_meta`, the protocol version or the client's capabilities are
-            missing or of the wrong type.
+            missing or of the wrong type, or the log level is none.
 
-    Spec: basic/index, "_meta" (T-20, J-04).
+    Spec: basic/index, "_meta" (T-20, J-04); server/utilities/logging, "Error Handling" (P-07).
     """
     meta = request.params.get("_meta")
     if type(meta) is not dict:
@@ -103,7 +105,7 @@ def parse_meta(request: Request) -> RequestMeta:
         capabilities,
         info if type(info) is dict else None,
         _progress_token(meta),
-        _log_level(meta),
+        _log_level(meta, request),
         meta,
     )
 
@@ -123,13 +125,22 @@ def _progress_token(meta: dict[str, Any]) -> int | str | None:
     return token if type(token) is int or type(token) is str else None
 
 
-def _log_level(meta: dict[str, Any]) -> str | None:
+def _log_level(meta: dict[str, Any], request: Request) -> str | None:
     level = meta.get(LOG_LEVEL)
-    return level if type(level) is str and level in _RANK else None
+    if level is None:
+        return None
+    if type(level) is not str or level not in _RANK:
+        raise InvalidParams(
+            f'"{LOG_LEVEL}" has to be one of {", ".join(LOG_LEVELS)}', request_id=request.id
+        )
+    return level
 
 
 def has_modern_meta(params: Mapping[str, Any]) -> bool:
-    """Whether `_meta` names a protocol version: the mark of a request of the modern era (V-05)."""
+    """Whether `_meta` has a field that every request of the modern era has (V-05).
+
+    One of the two is enough: a request that forgot the other is a modern one that is wrong.
+    """
     meta = params.get("_meta")
     return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
@@ -137,3 +148,29 @@ def has_modern_meta(params: Mapping[str, Any]) -> bool:
 def is_at_least(level: str, minimum: str) -> bool:
     """Whether a log level is as severe as a minimum; both are of `LOG_LEVELS` (P-07)."""
     return _RANK[level] >= _RANK[minimum]
+
+
+# version "-" trace-id "-" parent-id "-" trace-flags; a version after 00 may add to it.
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?P<more>-.*)?"
+)
+
+
+def trace_context(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Read the trace context that a message carries.
+
+    Args:
+        meta: A `_meta` object.
+
+    Returns:
+        `traceparent`, `tracestate` and `baggage` as far as they are text that can be propagated;
+        `tracestate` only beside a valid `traceparent`, without which it means nothing.
+
+    Spec: basic/index, "OpenTelemetry trace context" (J-06); W3C Trace Context, 3.2 and 3.3.
+    """
+    found = {key: meta[key] for key in TRACE_KEYS if type(meta.get(key)) is str}
+    parent = _TRACEPARENT.fullmatch(found.get("traceparent", ""))
+    if parent is None or (parent["more"] and parent.string.startswith("00")):
+        found.pop("traceparent", None)
+        found.pop("tracestate", None)
+    return {key: value for key, value in found.items() if value.isascii() and value.isprintable()}

@@ -41,7 +41,14 @@ _TYPES: Final = ("string", "integer", "boolean")
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 # Keywords whose value maps names, which are no keywords, to subschemas.
 _NAMES: Final = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+    {
+        "properties",
+        "patternProperties",
+        "$defs",
+        "definitions",
+        "dependentSchemas",
+        "dependencies",
+    }
 )
 
 
@@ -98,7 +105,8 @@ def value_at(arguments: Any, path: tuple[str, ...]) -> Any:
     """Read the value at an exact path, `None` where the path leads nowhere."""
     value = arguments
     for name in path:
-        if not isinstance(value, Mapping):
+        # `dict` first, since the test for any mapping is slow and arguments off the wire are one.
+        if not isinstance(value, (dict, Mapping)):
             return None
         value = value.get(name)
     return value
@@ -133,22 +141,27 @@ def compile_mirror(schema: Mapping[str, Any], limits: WireLimits = WireLimits())
     return Mirror(tuple(marks)) if marks else EMPTY
 
 
+# A subschema: its property path (`None` off the chain), the keywords to it, and itself.
 _Place = tuple[tuple[str, ...] | None, tuple[str, ...], Mapping[str, Any]]
 
 
 def _subschemas(schema: Mapping[str, Any], limits: WireLimits) -> Iterator[_Place]:
-    """Walk all subschemas, each with its property path (`None` off the chain) and its keywords."""
+    """Walk every object of a schema that may be a subschema, in the order of the text.
+
+    Keywords that are not known are searched as well: a `$ref` may point into them.
+    """
     rest: list[_Place] = [((), (), schema)]
     count = 0
     while rest:
         place = rest.pop()
         path, keywords, subschema = place
         count += 1
+        # A step down is a keyword and mostly a name or number too.
         if count > limits.max_schema_nodes or len(keywords) > 2 * limits.max_schema_depth:
             raise BadMark(_spell(keywords), "the schema is too large or too deep to be searched")
         yield place
-        # Reversed, so that the stack gives the subschemas back in the order of the text.
-        rest.extend(reversed(list(_children(path, keywords, subschema))))
+        children = list(_children(path, keywords, subschema))
+        rest.extend(reversed(children))
 
 
 def _children(
@@ -157,13 +170,12 @@ def _children(
     for keyword, value in schema.items():
         if keyword in _DATA or keyword == KEYWORD:
             continue
-        if keyword in _NAMES:
-            if isinstance(value, Mapping):
-                on_chain = path is not None and keyword == "properties"
-                for name, child in value.items():
-                    if isinstance(child, Mapping):
-                        step = (*path, name) if on_chain and path is not None else None
-                        yield step, (*keywords, keyword, name), child
+        if keyword in _NAMES and isinstance(value, Mapping):
+            on_chain = path is not None and keyword == "properties"
+            for name, child in value.items():
+                if isinstance(child, Mapping):
+                    step = (*path, name) if on_chain and path is not None else None
+                    yield step, (*keywords, keyword, name), child
         elif isinstance(value, Mapping):
             yield None, (*keywords, keyword), value
         elif isinstance(value, list):
@@ -184,6 +196,9 @@ def _read_mark(
     if not path:
         raise BadMark(where, "a mark has to be reached from the root through 'properties' alone")
     kind = schema.get("type")
+    # A list of one type says the same as the type; a list of more is no primitive type.
+    if isinstance(kind, list) and len(kind) == 1:
+        kind = kind[0]
     if kind not in _TYPES:
         raise BadMark(where, f"a marked parameter is a string, integer or boolean, not {kind!r}")
     return Mark(name, f"mcp-param-{name.lower()}".encode(), path, kind)

@@ -1,7 +1,7 @@
 """Server-sent events: their bytes, and an incremental parser.
 
 The parser takes a stream in any pieces and gives the same events for every way to cut it. It looks
-at a byte once: what is left of an unfinished line is remembered with the place searched so far.
+at a byte once: an unfinished line is put aside and never searched again.
 
 An event's data is one JSON-RPC message. JSON is written on one line here, so `data:` has one line;
 what others send in several lines is joined by LF, as the grammar says.
@@ -14,17 +14,18 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from mcpost.errors import TooLarge
+from mcpost.errors import TooLarge, UsageError
 from mcpost.limits import WireLimits
 
-__all__ = ("COMMENT", "Parser", "ServerSentEvent", "encode_comment", "encode_event", "encode_data")
+__all__ = ("COMMENT", "Parser", "ServerSentEvent", "encode_comment", "encode_event")
 
 COMMENT: Final = b":\n\n"
 """A comment line, which keeps a silent stream alive (T-13)."""
 
 # end-of-line = ( cr lf / cr / lf ); U+2028 and the like are data.
-_END_OF_LINE: Final = re.compile(rb"\r\n|\r|\n")
-_DIGITS: Final = re.compile(rb"[0-9]+")
+_END_OF_LINE: Final = re.compile(rb"\r\n?|\n")
+# More digits than the interpreter converts are no time that anybody waits.
+_MAX_DIGITS: Final = 4000
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -37,24 +38,21 @@ class ServerSentEvent(NamedTuple):
     """The event's type."""
     id: str | None = None
     """The last event id, as of this event; `None` while the stream has named none."""
-
-
-def encode_data(data: bytes) -> bytes:
-    """Write an event that is one line of data, which the caller vouches for (compact JSON is)."""
-    return b"data: %b\n\n" % data
+    retry: int | None = None
+    """The reconnection time in milliseconds that stood in this event, `None` where none did."""
 
 
 def encode_event(
     data: bytes,
     *,
     event: str | None = None,
-    id: str | None = None,  # noqa: A002 - the field's name in the standard
+    id: str | None = None,
     retry: int | None = None,
 ) -> bytes:
     """Write an event.
 
     Args:
-        data: UTF-8; each line of it becomes a `data:` line.
+        data: UTF-8; each line of it becomes a `data:` line, so no line break of it is one of ours.
         event: Its type, left out if `None`.
         id: The event id, left out if `None`.
         retry: Reconnection time in milliseconds, left out if `None`.
@@ -63,18 +61,28 @@ def encode_event(
         The event with its closing blank line.
 
     Raises:
-        ValueError: A line break in `event` or `id`, or a NUL in `id`.
+        UsageError: A line break or NUL in `event` or `id`, or a negative `retry`.
+
+    Spec: WHATWG HTML, 9.2.5.
     """
-    lines = []
-    for name, value in (("event", event), ("id", id)):
-        if value is not None:
-            if any(character in value for character in "\r\n\0"):
-                raise ValueError(f"{name} has a line break or NUL: {value!r}")
-            lines.append(f"{name}: {value}".encode())
+    head = b""
+    if event is not None:
+        head += _encode_field("event", event)
+    if id is not None:
+        head += _encode_field("id", id)
     if retry is not None:
-        lines.append(b"retry: %d" % retry)
-    lines.extend(b"data: " + line for line in _END_OF_LINE.split(data))
-    return b"\n".join(lines) + b"\n\n"
+        if retry < 0:
+            raise UsageError(f"retry is a time in milliseconds, not {retry}")
+        head += b"retry: %d\n" % retry
+    if b"\n" in data or b"\r" in data:
+        data = b"\ndata: ".join(_END_OF_LINE.split(data))
+    return b"%bdata: %b\n\n" % (head, data)
+
+
+def _encode_field(name: str, value: str) -> bytes:
+    if "\n" in value or "\r" in value or "\0" in value:
+        raise UsageError(f"{name} has a line break or NUL: {value!r}")
+    return f"{name}: {value}\n".encode()
 
 
 def encode_comment(text: bytes = b"") -> bytes:
@@ -89,15 +97,19 @@ class Parser:
         limits: Bounds of a line and of an event's data.
 
     Next: `feed` each piece as it comes, then `end`.
+
+    Spec: WHATWG HTML, 9.2.6.
     """
 
     __slots__ = (
         "_after_cr",
         "_data",
         "_event",
+        "_id",
         "_max_event",
         "_max_line",
         "_rest",
+        "_retry",
         "_size",
         "_started",
         "comments",
@@ -114,10 +126,12 @@ class Parser:
         self._data: list[bytes] = []
         self._size = 0
         self._event = ""
+        self._id: str | None = None
+        self._retry: int | None = None
         self.comments = 0
-        """Comments seen so far."""
+        """Comment lines seen so far."""
         self.last_event_id: str | None = None
-        """The last id that the stream named."""
+        """The last id that a finished event named, with data or without; `None` before."""
         self.retry: int | None = None
         """The reconnection time in milliseconds that the stream asked for last."""
 
@@ -133,27 +147,28 @@ class Parser:
         Raises:
             TooLarge: A line or an event's data is over its limit; the stream cannot go on.
         """
-        events: list[ServerSentEvent] = []
-        # A CR that ended the last piece may be the first half of a CRLF.
         if self._after_cr and chunk:
+            # A CR that ended the last piece may have been the first half of a CRLF.
             self._after_cr = False
-            if chunk[:1] == b"\n":
-                chunk = chunk[1:]
-        position = 0
-        for match in _END_OF_LINE.finditer(chunk):
-            line = chunk[position : match.start()]
-            position = match.end()
+            chunk = chunk.removeprefix(b"\n")
+        # Of bytes, these are the lines of LF, CR and CRLF and of nothing else.
+        lines = chunk.splitlines()
+        tail = b""
+        if chunk.endswith(b"\r"):
+            self._after_cr = True
+        elif lines and not chunk.endswith(b"\n"):
+            tail = lines.pop()
+        events: list[ServerSentEvent] = []
+        for line in lines:
+            self._check_line(len(self._rest) + len(line))
             if self._rest:
                 self._rest += line
                 line = bytes(self._rest)
-                self._rest.clear()
-            self._check_line(len(line))
+                self._rest = bytearray()
             self._take_line(line, events)
-        if position < len(chunk):
-            self._rest += chunk[position:]
-            self._check_line(len(self._rest))
-        elif chunk[-1:] == b"\r":
-            self._after_cr = True
+        if tail:
+            self._check_line(len(self._rest) + len(tail))
+            self._rest += tail
         return events
 
     def end(self) -> bool:
@@ -163,7 +178,7 @@ class Parser:
             Whether an unfinished event was dropped: without its blank line it is no event.
         """
         unfinished = bool(self._rest or self._data)
-        self._rest.clear()
+        self._rest = bytearray()
         self._data.clear()
         return unfinished
 
@@ -177,31 +192,37 @@ class Parser:
             line = line.removeprefix(_BOM)
         if not line:
             self._dispatch(events)
-            return
-        if line[:1] == b":":
+        elif line.startswith(b"data: "):
+            self._take_data(line[6:])
+        elif line.startswith(b":"):
             self.comments += 1
-            return
-        name, _, value = line.partition(b":")
-        self._take_field(name, value.removeprefix(b" "))
+        else:
+            name, _, value = line.partition(b":")
+            self._take_field(name, value.removeprefix(b" "))
+
+    def _take_data(self, value: bytes) -> None:
+        self._size += len(value) + 1
+        # The last LF is taken off again when the event is complete.
+        if self._size - 1 > self._max_event:
+            raise TooLarge("event", self._max_event, "WireLimits.max_sse_event")
+        self._data.append(value)
 
     def _take_field(self, name: bytes, value: bytes) -> None:
         if name == b"data":
-            self._size += len(value) + 1
-            if self._size - 1 > self._max_event:
-                raise TooLarge("event", self._max_event, "WireLimits.max_sse_event")
-            self._data.append(value)
+            self._take_data(value)
         elif name == b"event":
             self._event = value.decode(errors="replace")
-        elif name == b"id":
-            if b"\0" not in value:
-                self.last_event_id = value.decode(errors="replace")
-        elif name == b"retry" and _DIGITS.fullmatch(value) and len(value) < 16:
-            self.retry = int(value)
+        elif name == b"id" and b"\0" not in value:
+            self._id = value.decode(errors="replace")
+        elif name == b"retry" and value.isdigit() and len(value) <= _MAX_DIGITS:
+            self.retry = self._retry = int(value)
 
     def _dispatch(self, events: list[ServerSentEvent]) -> None:
+        self.last_event_id = self._id
         if self._data:
             data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-            events.append(ServerSentEvent(data, self._event or "message", self.last_event_id))
+            events.append(ServerSentEvent(data, self._event or "message", self._id, self._retry))
             self._data.clear()
-        self._size = 0
+            self._size = 0
         self._event = ""
+        self._retry = None

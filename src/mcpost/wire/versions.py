@@ -36,8 +36,8 @@ CURRENT: Final = "2026-07-28"
 MODERN: Final = (CURRENT,)
 """Modern revisions, best first."""
 
-LEGACY: Final = ("2025-11-25", "2025-06-18", "2025-03-26")
-"""Revisions of Streamable HTTP with a handshake, best first."""
+LEGACY: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Revisions with a handshake, best first."""
 
 PROTOCOL_VERSION_HEADER: Final = b"mcp-protocol-version"
 SESSION_HEADER: Final = b"mcp-session-id"
@@ -54,29 +54,32 @@ class Era(enum.Enum):
 
 
 def era_of(
-    headers: Sequence[tuple[bytes, bytes]], message: Request | Notification
+    headers: Sequence[tuple[bytes, bytes]],
+    message: Request | Notification | Response | None,
 ) -> Era:
     """Tell the era of a message that came over HTTP.
 
     Args:
         headers: Request header lines, names in lower case.
-        message: The decoded body.
+        message: The decoded body; `None` or a response where it is neither request nor
+            notification, so that only the headers tell.
 
     Returns:
         `MODERN` if the body carries modern `_meta`, or if nothing marks the message as legacy.
-        Marks of the legacy era are a header that names a legacy revision, a session id, and the
-        method `initialize` where no header names another revision.
+        Marks of the legacy era are one header line that names a legacy revision and, without such
+        a line, the method `initialize` or a session id. Two version lines mark nothing: one
+        reader would take the first and another the last (T-22).
 
     Spec: basic/versioning, "Backward Compatibility" (V-05).
     """
-    if has_modern_meta(message.params):
+    asked = message if isinstance(message, (Request, Notification)) else None
+    if asked is not None and has_modern_meta(asked.params):
         return Era.MODERN
     versions = [value for name, value in headers if name == PROTOCOL_VERSION_HEADER]
-    if any(value.decode("latin-1") in LEGACY for value in versions):
-        return Era.LEGACY
     if versions:
-        return Era.MODERN
-    if message.method == "initialize":
+        named = len(versions) == 1 and versions[0].decode("latin-1") in LEGACY
+        return Era.LEGACY if named else Era.MODERN
+    if asked is not None and asked.method == "initialize":
         return Era.LEGACY
     if any(name == SESSION_HEADER for name, _ in headers):
         return Era.LEGACY
@@ -93,13 +96,11 @@ def pick_version(supported: Sequence[str], ours: Sequence[str]) -> str | None:
     return next((version for version in ours if version in supported), None)
 
 
-def is_modern_error(code: int, data: object = None) -> bool:
+def is_modern_error(code: int) -> bool:
     """Whether an error can only have come from a modern server (V-03).
 
     -32601 and -32602 are sent by servers of both eras, so they do not tell.
     """
-    if code == -32022:
-        return isinstance(data, dict) and isinstance(data.get("supported"), list)
     return code in MODERN_ERRORS
 
 
@@ -108,11 +109,13 @@ def is_modern_answer(status: int, body: bytes) -> bool:
 
     Args:
         status: HTTP status.
-        body: The body of the answer.
+        body: The JSON-RPC message of the answer.
 
     Returns:
-        `True` for a response with a result, for the error codes of this revision, and for 404
-        with -32601 in its body, which is how a modern server refuses a method it does not have.
+        `True` for the error codes of this revision whatever the status, for 404 with -32601 in
+        its body, which is how a modern server refuses a method it does not have, and for a result
+        with a `resultType` or with the versions of `server/discover`: a legacy server may well
+        answer a method that both eras have.
 
     Spec: streamable-http, "Backward Compatibility".
     """
@@ -122,8 +125,8 @@ def is_modern_answer(status: int, body: bytes) -> bool:
         return False
     if not isinstance(answer, Response):
         return False
-    if answer.error is None:
-        return True
-    if is_modern_error(answer.error.code, answer.error.data):
-        return True
-    return status == 404 and answer.error.code == -32601
+    if answer.error is not None:
+        code = answer.error.code
+        return is_modern_error(code) or (status == 404 and code == -32601)
+    result = answer.result or {}
+    return "resultType" in result or "supportedVersions" in result
