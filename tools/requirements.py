@@ -60,17 +60,13 @@ def read_table(path: Path = TABLE) -> dict[str, Requirement]:
     return table
 
 
-def find_marks(folder: Path = ROOT / "tests") -> Iterator[tuple[str, Path, int, str]]:
-    """Find each `req(…)` mark: the named id with its side, file, line and function."""
+def find_marks(folder: Path = ROOT / "tests") -> Iterator[tuple[str, Path, int]]:
+    """Find each `pytest.mark.req(…)`: the named id with its side, the file and the line."""
     for path in sorted(folder.rglob("test_*.py")):
-        tree = ast.parse(path.read_bytes(), str(path))
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                continue
-            for call in (found for mark in node.decorator_list for found in ast.walk(mark)):
-                if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.req":
-                    for argument in call.args:
-                        yield str(ast.literal_eval(argument)), path, node.lineno, node.name
+        for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req":
+                for argument in node.args:
+                    yield str(ast.literal_eval(argument)), path, node.lineno
 
 
 def print_missing(table: dict[str, Requirement]) -> int:
@@ -96,9 +92,9 @@ def print_one(row: Requirement) -> int:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             if _names(line, row.id):
                 print(f"  coded   {path.relative_to(ROOT)}:{number}")
-    for name, path, number, function in find_marks():
+    for name, path, number in find_marks():
         if name.partition("/")[0] == row.id:
-            print(f"  tested  {path.relative_to(ROOT)}:{number}  {function}  [{name}]")
+            print(f"  tested  {path.relative_to(ROOT)}:{number}  as {name}")
     return 0
 
 
