@@ -28,6 +28,7 @@ _METHOD: Final = b"mcp-method"
 _NAME: Final = b"mcp-name"
 _ROUTING: Final = frozenset({_VERSION, _METHOD, _NAME})
 _SENTINEL: Final = b"=?base64?"
+_BLANKS: Final = b" \t"
 
 
 def check_agreement(
@@ -39,7 +40,8 @@ def check_agreement(
     """Compare the mirrored headers of a request with its body.
 
     Args:
-        headers: Header lines as received: names in lower case, values without outer blanks.
+        headers: Header lines, names in lower case. Blanks around a value are no part of it,
+            whether or not the HTTP parser has left them there.
         request: The decoded body.
         meta: Its per-request fields. Whether their version is served is not asked here.
         mirror_of: Gives the mirror of a tool by its name, `None` for an unknown tool.
@@ -92,7 +94,7 @@ def _compare_token(name: bytes, value: bytes | None, expected: str) -> str | Non
     """Compare a header that is never encoded."""
     if value is None:
         return f"{_title(name)} is missing"
-    text = value.decode("latin-1")
+    text = value.strip(_BLANKS).decode("latin-1")
     if text != expected:
         return _differs(name, value, expected)
     # What is equal may still be what no header line may carry.
@@ -127,6 +129,7 @@ def _compare_value(name: bytes, value: bytes | None, expected: Any, source: str)
         text = expected if type(expected) is str else encode_value(expected)
     except UsageError:
         return f"{_title(name)} cannot stand for the value of {source!a} in the body"
+    value = value.strip(_BLANKS)
     if _is_plainly(value, text):
         return None
     try:

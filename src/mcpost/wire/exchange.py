@@ -23,6 +23,9 @@ __all__ = ("TABLE", "Effect", "Event", "State", "step")
 class State(enum.Enum):
     """Where an answer stands."""
 
+    # A table is looked up with these for each event: the hash of an enum's name is slow.
+    __hash__ = object.__hash__
+
     UNDECIDED = "undecided"
     """Nothing is said yet: it may become JSON or a stream."""
     STREAMING = "streaming"
@@ -35,6 +38,8 @@ class State(enum.Enum):
 
 class Event(enum.Enum):
     """What happens to an answer."""
+
+    __hash__ = object.__hash__
 
     NOTE = "note"
     """A notification of this request: progress, log, acknowledgement, change."""

@@ -183,6 +183,8 @@ def _is_unambiguous(body: Body, message: dict[str, Any]) -> bool:
 
 
 _MAX_DIGITS: Final = 4300
+# `1e4000` is 7 bytes on the wire and 1,700 in memory, so only some of its kind are read.
+_MAX_EXPANDED: Final = 16
 
 
 class _Reading:
@@ -192,11 +194,12 @@ class _Reading:
     comparison with their headers, and no number turns into infinity.
     """
 
-    __slots__ = ("_repeated", "_unreadable", "message")
+    __slots__ = ("_expanded", "_repeated", "_unreadable", "message")
 
     def __init__(self, body: Body) -> None:
         # The objects are kept, not their identities: a lost one would give its identity away.
         self._repeated: list[dict[str, Any]] = []
+        self._expanded = 0
         self._unreadable = False
         try:
             self.message = json.loads(
@@ -233,7 +236,8 @@ class _Reading:
         value = float(text)
         if math.isfinite(value):
             return value
-        integer = parse_integer(text)
+        self._expanded += 1
+        integer = parse_integer(text) if self._expanded <= _MAX_EXPANDED else None
         self._unreadable = self._unreadable or integer is None
         return integer
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from mcpost.errors import BadMark
+from mcpost.errors import BadMark, UsageError
 from mcpost.limits import WireLimits
 from mcpost.wire.fields import encode_value, is_token
 
@@ -243,6 +243,10 @@ def request_headers(
 
     Spec: streamable-http, "Client Behavior" (T-16, T-19, H-01).
     """
+    for text in (version, method):
+        # These two are never encoded, so what no header can carry would end the line early.
+        if not (text.isascii() and text.isprintable()):
+            raise UsageError(f"{text!r} cannot stand in a header")
     lines = [("MCP-Protocol-Version", version), ("Mcp-Method", method)]
     source = NAMED.get(method)
     if source is not None and isinstance(params.get(source), str):
