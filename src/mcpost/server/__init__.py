@@ -1,0 +1,1 @@
+"""The server's end: what an author registers, and the doors through which it is called."""

@@ -8,7 +8,7 @@ imported when the first tool is registered.
 from __future__ import annotations
 
 from mcpost.server.signature.function import Function, compile_function
-from mcpost.server.signature.hints import Model
+from mcpost.server.signature.hints import Asked, Model
 from mcpost.server.signature.results import shape_result
 
-__all__ = ("Function", "Model", "compile_function", "shape_result")
+__all__ = ("Asked", "Function", "Model", "compile_function", "shape_result")

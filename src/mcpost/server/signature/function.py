@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from mcpost.errors import BadMark, InvalidParams, UsageError
 from mcpost.schema import compile_schema
-from mcpost.server.marks import Ask
-from mcpost.server.signature.hints import Parameters, read_parameters
+from mcpost.server.signature.hints import Asked, Parameters, read_parameters
 from mcpost.server.signature.results import (
     Shape,
     author_shape,
@@ -69,7 +68,7 @@ class Function:
         return self.parameters.context
 
     @property
-    def asks(self) -> dict[str, tuple[Ask, Any]]:
+    def asks(self) -> dict[str, Asked]:
         """Parameters that are asked for before the call."""
         return self.parameters.asks
 

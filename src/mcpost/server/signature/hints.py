@@ -28,7 +28,7 @@ from typing_extensions import NotRequired, TypedDict
 from mcpost.errors import BadMark, InvalidParams, UsageError
 from mcpost.server.marks import Ask
 
-__all__ = ("Model", "Parameters", "read_parameters")
+__all__ = ("Model", "Parameters", "inline", "read_parameters")
 
 _SAFE_INTEGER: Final = 2**53 - 1
 _MAX_PROBLEMS: Final = 5
@@ -40,6 +40,20 @@ class _PlainSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: core_schema.CoreSchema | Any) -> bool:
         """No title is made of a field's name."""
         return False
+
+
+@dataclass(slots=True)
+class Asked:
+    """A parameter that is asked for before the function runs."""
+
+    resolve: Callable[..., Any]
+    """Gives the value, or the question for it."""
+    hint: Any
+    """The type of the value."""
+    needs: tuple[str, ...]
+    """The parameters that `resolve` takes."""
+    context: str | None
+    """The one among its parameters that takes the Context."""
 
 
 @dataclass(slots=True)
@@ -55,8 +69,8 @@ class Parameters:
     required: frozenset[str]
     context: str | None = None
     """Name of the parameter that takes the Context."""
-    asks: dict[str, tuple[Ask, Any]] = field(default_factory=dict)
-    """Parameters that are asked for, with the type of their value."""
+    asks: dict[str, Asked] = field(default_factory=dict)
+    """Parameters that are asked for."""
     summary: str | None = None
     """The docstring without its sections."""
     descriptions: dict[str, str] = field(default_factory=dict)
@@ -88,7 +102,7 @@ def read_parameters(
     fields: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     context: str | None = None
-    asks: dict[str, tuple[Ask, Any]] = {}
+    asks: dict[str, Asked] = {}
     open_ended = False
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, Any)
@@ -105,12 +119,19 @@ def read_parameters(
             continue
         ask = _ask_of(hint)
         if ask is not None:
-            asks[parameter.name] = (ask, get_args(hint)[0])
+            asks[parameter.name] = _asked(ask, get_args(hint)[0], context_type)
             continue
         fields[parameter.name] = _field(parameter, hint, descriptions.get(parameter.name))
         default = _default_of(parameter)
         if default is not inspect.Parameter.empty:
             defaults[parameter.name] = default
+    for asked, each in asks.items():
+        unknown = set(each.needs) - fields.keys() - asks.keys()
+        if unknown:
+            raise UsageError(
+                f"{name}: what asks for {asked!r} takes {', '.join(sorted(unknown))}, and there is"
+                " no such parameter"
+            )
     adapter = _adapter(name, fields, open_ended)
     schema = _finish_schema(
         adapter.json_schema(schema_generator=_PlainSchema), defaults, adapter_name=name
@@ -159,6 +180,18 @@ def _ask_of(hint: Any) -> Ask | None:
     if get_origin(hint) is not Annotated:
         return None
     return next((extra for extra in get_args(hint)[1:] if isinstance(extra, Ask)), None)
+
+
+def _asked(ask: Ask, hint: Any, context_type: type) -> Asked:
+    hints = _hints(ask.resolve, repr(ask))
+    context: str | None = None
+    needs: list[str] = []
+    for parameter in inspect.signature(ask.resolve).parameters.values():
+        if _is_context(hints.get(parameter.name), context_type):
+            context = parameter.name
+        else:
+            needs.append(parameter.name)
+    return Asked(ask.resolve, hint, tuple(needs), context)
 
 
 def _default_of(parameter: inspect.Parameter) -> Any:
@@ -310,7 +343,7 @@ def _straighten(
         if not _leads_to_mark(child, root, ()):
             continue
         place = (*path, name)
-        plain = _plain(child, root)
+        plain = inline(child, root.get("$defs", {}))
         if len(place) > 32:
             raise BadMark(".".join(place), "a model that contains itself has a mark", tool=tool)
         if "x-mcp-header" in plain:
@@ -323,10 +356,18 @@ def _straighten(
         _straighten(plain, root, place, tool)
 
 
-def _plain(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+def inline(node: dict[str, Any], definitions: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Replace a schema's own reference by its target, and a union with null by the other member.
+
+    Args:
+        node: The schema.
+        definitions: What its references lead to; by default its own `$defs`.
+    """
+    if definitions is None:
+        definitions = node.get("$defs", {})
     while True:
         if "$ref" in node:
-            target = copy.deepcopy(root["$defs"][node["$ref"].rpartition("/")[2]])
+            target = copy.deepcopy(definitions[node["$ref"].rpartition("/")[2]])
             node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
             continue
         members = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]

@@ -1,0 +1,382 @@
+"""What each method does: a call in, a result out, the same for every wire and era.
+
+Spec: server/discover (V-01), server/tools, server/resources, server/prompts (F-01 to F-03),
+utilities/completion, utilities/pagination (F-04), utilities/caching (F-05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from mcpost.errors import InternalError, InvalidParams, MethodNotFound, NotFound, ToolError
+from mcpost.limits import ServerLimits
+from mcpost.server.call import Call, require_capabilities
+from mcpost.server.offers import (
+    CacheHints,
+    PromptOffer,
+    ResourceOffer,
+    TemplateOffer,
+    ToolOffer,
+    define_tool,
+    prompt_result,
+    read_result,
+    wrap_structured,
+)
+from mcpost.server.questions import InputRequired
+from mcpost.server.registry import Registry
+from mcpost.server.replay import METHODS, LeftToAsk, Replay
+from mcpost.server.running import HandlerFailed, Runner
+from mcpost.server.sealing import Sealer
+from mcpost.types import Completion, Implementation
+from mcpost.wire import meta
+from mcpost.wire.jsonrpc import encode
+from mcpost.wire.mirror import Mirror
+from mcpost.wire.versions import MODERN, Era
+
+if TYPE_CHECKING:
+    from mcpost.server.signature import Function
+
+__all__ = ("Features",)
+
+_MAX_COMPLETIONS: Final = 100
+
+Result = dict[str, Any]
+
+
+class Features:
+    """The offers of one server, and the methods over them.
+
+    Args:
+        info: Who the server is.
+        instructions: What a model should know of the server as a whole.
+        limits: Its bounds.
+        lists: Cache hints of discover and the lists.
+        sealer: Seals request states.
+        runner: Runs functions.
+    """
+
+    def __init__(
+        self,
+        info: Implementation,
+        instructions: str | None,
+        limits: ServerLimits,
+        *,
+        lists: CacheHints,
+        sealer: Sealer,
+        runner: Runner,
+    ) -> None:
+        self.info = info
+        self.instructions = instructions
+        self.limits = limits
+        self._lists = lists
+        self._sealer = sealer
+        self._runner = runner
+        size = limits.page_size
+        self.tools: Registry[ToolOffer] = Registry("tool", define_tool, size)
+        self.resources: Registry[ResourceOffer] = Registry("resource", _definition, size)
+        self.templates: Registry[TemplateOffer] = Registry("template", _definition, size)
+        self.prompts: Registry[PromptOffer] = Registry("prompt", _definition, size)
+        self.completers: dict[tuple[str, str], Function] = {}
+        """By prompt name or template, and argument."""
+        # Every result says who made it; the bytes are made once.
+        self._info = {meta.SERVER_INFO: info}
+        self._meta = msgspec.Raw(encode(self._info))
+        self._methods: dict[str, Callable[[Call], Result | Awaitable[Result]]] = {
+            "server/discover": self._discover,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
+        }
+
+    def knows(self, method: str) -> bool:
+        """Whether a method is served: a kind of which nothing is offered is not."""
+        if method not in self._methods:
+            return False
+        room = method.partition("/")[0]
+        if room == "tools":
+            return len(self.tools) > 0
+        if room == "prompts":
+            return len(self.prompts) > 0
+        if room == "resources":
+            return len(self.resources) + len(self.templates) > 0
+        return room != "completion" or bool(self.completers)
+
+    def mirror_of(self, tool: str) -> Mirror | None:
+        """The mirror of a tool, `None` where there is no such tool."""
+        offer = self.tools.get(tool)
+        return None if offer is None else offer.function.mirror
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the server declares: what it offers, no more."""
+        found: dict[str, Any] = {}
+        if len(self.tools):
+            found["tools"] = {"listChanged": True}
+        if len(self.resources) + len(self.templates):
+            found["resources"] = {"subscribe": True, "listChanged": True}
+        if len(self.prompts):
+            found["prompts"] = {"listChanged": True}
+        if self.completers:
+            found["completions"] = {}
+        if any(function.context is not None for function in self._functions()):
+            found["logging"] = {}
+        return found
+
+    def _functions(self) -> list[Function]:
+        registries: tuple[Registry[Any], ...] = (
+            self.tools,
+            self.resources,
+            self.templates,
+            self.prompts,
+        )
+        return [offer.function for registry in registries for offer in registry]
+
+    def handle(self, call: Call) -> Result | Awaitable[Result]:
+        """Answer a call.
+
+        Args:
+            call: The call; its method is known (`knows`).
+
+        Returns:
+            The result, or an awaitable of it where a function has to run. A modern result has
+            `resultType`, `_meta` and its cache hints.
+
+        Raises:
+            WireError: The answer is an error.
+        """
+        handler = self._methods.get(call.method)
+        if handler is None:
+            raise MethodNotFound(f"method {call.method!r} is not served here")
+        return handler(call)
+
+    def finish(self, call: Call, result: Result) -> Result:
+        """Give a result what every result of its era has (J-02, J-04)."""
+        if call.era is Era.MODERN:
+            result.setdefault("resultType", "complete")
+            own = result.get("_meta")
+            result["_meta"] = {**own, **self._info} if own else self._meta
+        return result
+
+    def _hinted(self, call: Call, result: Result, hints: CacheHints) -> Result:
+        if call.era is Era.MODERN:
+            result.setdefault("ttlMs", hints.ttl_ms)
+            result.setdefault("cacheScope", hints.scope)
+        return self.finish(call, result)
+
+    def _discover(self, call: Call) -> Result:
+        result: Result = {
+            "supportedVersions": list(MODERN),
+            "capabilities": self.capabilities(),
+        }
+        if self.instructions is not None:
+            result["instructions"] = self.instructions
+        return self._hinted(call, result, self._lists)
+
+    def _list(self, call: Call, registry: Registry[Any], member: str) -> Result:
+        page = registry.page(call.params.get("cursor"), call.era)
+        result: Result = {member: page.items}
+        if page.next_cursor is not None:
+            result["nextCursor"] = page.next_cursor
+        return self._hinted(call, result, self._lists)
+
+    def _list_tools(self, call: Call) -> Result:
+        return self._list(call, self.tools, "tools")
+
+    def _list_resources(self, call: Call) -> Result:
+        return self._list(call, self.resources, "resources")
+
+    def _list_templates(self, call: Call) -> Result:
+        return self._list(call, self.templates, "resourceTemplates")
+
+    def _list_prompts(self, call: Call) -> Result:
+        return self._list(call, self.prompts, "prompts")
+
+    def _call_tool(self, call: Call) -> Awaitable[Result]:
+        name = _text(call.params, "name")
+        offer = self.tools.get(name)
+        if offer is None:
+            raise InvalidParams(f"there is no tool {name!r}")
+        values = offer.function.bind(_object(call.params, "arguments"))
+        return self._run_tool(call, offer.function, values)
+
+    async def _run_tool(self, call: Call, function: Function, values: dict[str, Any]) -> Result:
+        try:
+            return await self._answer(call, function, values, function.result)
+        except ToolError as error:
+            text = str(error)
+        except HandlerFailed as error:
+            text = error.message
+        except NotFound as error:
+            text = str(error)
+        return self.finish(
+            call, {"content": [{"type": "text", "text": text or "failed"}], "isError": True}
+        )
+
+    async def _answer(
+        self,
+        call: Call,
+        function: Function,
+        values: dict[str, Any],
+        shape: Callable[[Any], Result],
+    ) -> Result:
+        """Run a function and shape what it returned, or what it asked."""
+        replay: Replay | None = None
+        if call.inputs is None and call.method in METHODS:
+            replay = Replay(call, self._sealer, self.limits)
+            call.inputs = replay
+        try:
+            value = await self._runner.run(call, function, values)
+        except LeftToAsk:
+            value = None if replay is None else InputRequired
+        finally:
+            call.close()
+        if replay is not None:
+            if value is InputRequired:
+                return self.finish(call, replay.result(call))
+            if replay.pending:
+                raise InternalError(f"{function.name} went on after it had asked")
+            if isinstance(value, InputRequired):
+                for question in value.questions.values():
+                    require_capabilities(call, question.capability())
+                return self.finish(call, replay.result(call, value))
+        result = shape(value)
+        if call.era is Era.LEGACY:
+            wrap_structured(result)
+        return self.finish(call, result)
+
+    def _read(self, call: Call) -> Awaitable[Result]:
+        uri = _text(call.params, "uri")
+        resource = self.resources.get(uri)
+        if resource is not None:
+            return self._run_read(
+                call, resource.function, {}, (uri, resource.definition.mime_type, resource.cache)
+            )
+        for offer in self.templates:
+            found = offer.template.match(uri)
+            if found is not None:
+                values = offer.function.bind(found)
+                return self._run_read(
+                    call, offer.function, values, (uri, offer.definition.mime_type, offer.cache)
+                )
+        raise _not_found(uri)
+
+    async def _run_read(
+        self,
+        call: Call,
+        function: Function,
+        values: dict[str, Any],
+        resource: tuple[str, str | None, CacheHints],
+    ) -> Result:
+        uri, mime_type, hints = resource
+        try:
+            result = await self._answer(
+                call, function, values, lambda value: read_result(value, uri, mime_type)
+            )
+        except NotFound as error:
+            raise _not_found(uri, str(error)) from error
+        # What hangs on answers of the caller is not for keeping.
+        if result.get("resultType") == "input_required":
+            return result
+        asked = "inputResponses" in call.params or "requestState" in call.params
+        return self._hinted(call, result, CacheHints() if asked else hints)
+
+    def _get_prompt(self, call: Call) -> Awaitable[Result]:
+        name = _text(call.params, "name")
+        offer = self.prompts.get(name)
+        if offer is None:
+            raise InvalidParams(f"there is no prompt {name!r}")
+        values = offer.function.bind(_object(call.params, "arguments"))
+        description = offer.definition.description
+        return self._run_prompt(call, offer.function, values, description)
+
+    async def _run_prompt(
+        self, call: Call, function: Function, values: dict[str, Any], description: str | None
+    ) -> Result:
+        try:
+            return await self._answer(
+                call,
+                function,
+                values,
+                lambda value: prompt_result(value, function.name, description),
+            )
+        except (ToolError, NotFound) as error:
+            raise InvalidParams(str(error)) from error
+
+    async def _complete(self, call: Call) -> Result:
+        reference = _object(call.params, "ref")
+        argument = _object(call.params, "argument")
+        name, value = _text(argument, "name"), _text(argument, "value")
+        target = self._completed(reference)
+        function = self.completers.get((target, name))
+        if function is None:
+            return self.finish(call, {"completion": {"values": []}})
+        context = _object(call.params, "context")
+        known = {"value": value, "arguments": _object(context, "arguments")}
+        names = function.parameters.names
+        values = {names[0]: value} if names and names[0] not in known else {}
+        values |= {key: each for key, each in known.items() if key in names}
+        try:
+            found = await self._runner.run(call, function, values)
+        except (ToolError, NotFound) as error:
+            raise InvalidParams(str(error)) from error
+        finally:
+            call.close()
+        return self.finish(call, {"completion": _completion(found)})
+
+    def _completed(self, reference: Mapping[str, Any]) -> str:
+        if reference.get("type") == "ref/prompt":
+            name = _text(reference, "name")
+            if self.prompts.get(name) is None:
+                raise InvalidParams(f"there is no prompt {name!r}")
+            return name
+        if reference.get("type") == "ref/resource":
+            uri = _text(reference, "uri")
+            if self.templates.get(uri) is None and self.resources.get(uri) is None:
+                raise InvalidParams(f"there is no resource template {uri!r}")
+            return uri
+        raise InvalidParams('"ref.type" is "ref/prompt" or "ref/resource"')
+
+
+def _definition(offer: Any, era: Era) -> Any:
+    del era
+    return offer.definition
+
+
+def _text(params: Mapping[str, Any], name: str) -> str:
+    value = params.get(name)
+    if type(value) is not str:
+        raise InvalidParams(f'"{name}" has to be a string')
+    return value
+
+
+def _object(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = params.get(name)
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise InvalidParams(f'"{name}" has to be an object')
+    return value
+
+
+def _not_found(uri: str, reason: str = "") -> InvalidParams:
+    return InvalidParams(reason or f"there is no resource {uri!r}", {"uri": uri})
+
+
+def _completion(found: Any) -> Any:
+    if isinstance(found, Completion):
+        values = found.values
+        completion: dict[str, Any] = msgspec.to_builtins(found)
+    else:
+        values = [str(each) for each in found or ()]
+        completion = {"total": len(values)} if len(values) > _MAX_COMPLETIONS else {}
+    completion["values"] = values[:_MAX_COMPLETIONS]
+    if len(values) > _MAX_COMPLETIONS:
+        completion["hasMore"] = True
+    return completion

@@ -1,0 +1,252 @@
+"""What a handler can ask of its caller: a person, a model, or the roots.
+
+A question knows the request that carries it, the capability it needs, and how to read its answer.
+
+Spec: client/elicitation, client/sampling, client/roots; patterns/mrtr, "InputRequests" (P-06).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mcpost.errors import InvalidParams, UsageError
+from mcpost.schema import compile_schema
+from mcpost.types import ElicitResult, Root, RootsResult, SampleResult, SamplingMessage
+from mcpost.wire import jsonrpc
+
+__all__ = ("BadAnswer", "Elicit", "Elicited", "InputRequired", "Question", "Roots", "Sample", "Sampled")
+
+Sampled = SampleResult
+
+_OPTIONS: Final = {
+    "include_context": "includeContext",
+    "metadata": "metadata",
+    "model_preferences": "modelPreferences",
+    "stop_sequences": "stopSequences",
+    "system_prompt": "systemPrompt",
+    "temperature": "temperature",
+    "tool_choice": "toolChoice",
+    "tools": "tools",
+}
+
+
+class BadAnswer(Exception):  # noqa: N818 - it is no error of ours, but a reason to ask again
+    """An answer is not of the form that was asked for; the question is asked again."""
+
+
+class Elicited(ElicitResult):
+    """A person's answer, read."""
+
+    data: Any = None
+    """The content as the type that was asked for; the content itself where that was a schema."""
+
+
+class Question:
+    """Base of the three kinds."""
+
+    __slots__ = ()
+    method: str = ""
+
+    def params(self) -> dict[str, Any]:
+        """The parameters of the request that carries the question."""
+        return {}
+
+    def capability(self) -> dict[str, Any]:
+        """The client capability that it needs, as in `{"sampling": {}}`."""
+        return {}
+
+    def parse(self, answer: Any) -> Any:
+        """Read an answer; raises BadAnswer."""
+        return answer
+
+    def request(self) -> dict[str, Any]:
+        """The entry of `inputRequests`."""
+        return {"method": self.method, "params": self.params()}
+
+    def digest(self) -> str:
+        """A key that the same question has in every run: its kind and a digest of its text."""
+        text = jsonrpc.encode(self.request())
+        return f"{self.method.partition('/')[0]}-{hashlib.sha256(text).hexdigest()[:12]}"
+
+
+class Elicit(Question):
+    """A question to a person.
+
+    Args:
+        message: The question.
+        schema: A type with flat properties, or its JSON Schema; `None` asks for a plain yes or no.
+        url: A page to open instead of a form.
+
+    Raises:
+        UsageError: The schema is no object with flat properties, or a form and a page are asked
+            for at once.
+
+    Spec: client/elicitation, "Requested Schema", "URL Mode".
+    """
+
+    __slots__ = ("_model", "_schema", "message", "url")
+    method = "elicitation/create"
+
+    def __init__(self, message: str, schema: Any = None, *, url: str | None = None) -> None:
+        self.message = message
+        self.url = url
+        self._model: Any = None
+        self._schema: dict[str, Any] = {"type": "object", "properties": {}}
+        if url is not None:
+            if schema is not None:
+                raise UsageError("an elicitation asks by a form (schema) or by a page (url)")
+        elif isinstance(schema, Mapping):
+            self._schema = dict(schema)
+        elif schema is not None:
+            # Imported here: it loads pydantic, which a server without such questions need not.
+            from mcpost.server.signature.flat import flat_model
+
+            self._model, self._schema = flat_model(schema)
+        _check_flat(self._schema)
+
+    def params(self) -> dict[str, Any]:
+        """The message with the schema, or with the page."""
+        if self.url is not None:
+            return {"mode": "url", "message": self.message, "url": self.url}
+        return {"mode": "form", "message": self.message, "requestedSchema": self._schema}
+
+    def capability(self) -> dict[str, Any]:
+        """`elicitation`, with the mode."""
+        return {"elicitation": {"url": {}} if self.url is not None else {"form": {}}}
+
+    def parse(self, answer: Any) -> Elicited:
+        """Read an `ElicitResult` and check its content against the schema."""
+        try:
+            result = msgspec.convert(answer, ElicitResult)
+        except msgspec.ValidationError as error:
+            raise BadAnswer(str(error)) from error
+        if not result.accepted or self.url is not None:
+            return Elicited(result.action, result.content)
+        content = result.content or {}
+        if self._model is not None:
+            try:
+                return Elicited(result.action, content, self._model.load(content))
+            except InvalidParams as error:
+                raise BadAnswer(error.message) from error
+        problem = compile_schema(self._schema).check(content)
+        if problem is not None:
+            raise BadAnswer(problem)
+        return Elicited(result.action, content, content)
+
+
+def _check_flat(schema: Mapping[str, Any]) -> None:
+    if schema.get("type") != "object" or not isinstance(schema.get("properties"), Mapping):
+        raise UsageError('an elicitation\'s schema is of "type": "object" and has "properties"')
+    for name, each in schema["properties"].items():
+        kind = each.get("type") if isinstance(each, Mapping) else None
+        flat = kind in ("string", "number", "integer", "boolean") or (
+            kind == "array" and ("enum" in each.get("items", {}) or "anyOf" in each.get("items", {}))
+        )
+        if not flat:
+            raise UsageError(
+                f"an elicitation cannot ask for {name!r}: a property is a string, number, integer,"
+                " boolean, or a list of choices"
+            )
+
+
+class Sample(Question):
+    """A question to the caller's model.
+
+    Args:
+        messages: Text, a message, or a list of messages (`SamplingMessage`, or as JSON).
+        max_tokens: The most tokens to sample.
+        options: `system_prompt`, `temperature`, `stop_sequences`, `model_preferences`,
+            `include_context`, `metadata`, `tools`, `tool_choice`.
+
+    Raises:
+        UsageError: An option that there is not.
+
+    Spec: client/sampling, "Creating Messages".
+    """
+
+    __slots__ = ("_params",)
+    method = "sampling/createMessage"
+
+    def __init__(self, messages: Any, *, max_tokens: int = 1024, **options: Any) -> None:
+        if not isinstance(messages, (list, tuple)):
+            messages = [messages]
+        self._params: dict[str, Any] = {
+            "messages": [_message(each) for each in messages],
+            "maxTokens": max_tokens,
+        }
+        for name, value in options.items():
+            if name not in _OPTIONS:
+                raise UsageError(f"sampling has no option {name!r}; it has {sorted(_OPTIONS)}")
+            self._params[_OPTIONS[name]] = msgspec.to_builtins(value)
+
+    def params(self) -> dict[str, Any]:
+        """The members of the request."""
+        return self._params
+
+    def capability(self) -> dict[str, Any]:
+        """`sampling`, with `tools` where the model may use some."""
+        return {"sampling": {"tools": {}} if "tools" in self._params else {}}
+
+    def parse(self, answer: Any) -> SampleResult:
+        """Read a `CreateMessageResult`."""
+        try:
+            return msgspec.convert(answer, SampleResult)
+        except msgspec.ValidationError as error:
+            raise BadAnswer(str(error)) from error
+
+
+def _message(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"role": "user", "content": {"type": "text", "text": value}}
+    if isinstance(value, SamplingMessage):
+        message: dict[str, Any] = msgspec.to_builtins(value)
+        return message
+    if isinstance(value, Mapping) and "role" in value and "content" in value:
+        return dict(value)
+    raise UsageError("a sampling message is text, a SamplingMessage, or an object with role")
+
+
+class Roots(Question):
+    """A question for the caller's roots."""
+
+    __slots__ = ()
+    method = "roots/list"
+
+    def request(self) -> dict[str, Any]:
+        """The entry of `inputRequests`; it has no parameters."""
+        return {"method": self.method, "params": {}}
+
+    def capability(self) -> dict[str, Any]:
+        """`roots`."""
+        return {"roots": {}}
+
+    def parse(self, answer: Any) -> list[Root]:
+        """Read a `ListRootsResult`."""
+        try:
+            return msgspec.convert(answer, RootsResult).roots
+        except msgspec.ValidationError as error:
+            raise BadAnswer(str(error)) from error
+
+
+class InputRequired:
+    """Return it from a handler to ask and to keep state in one's own hands.
+
+    The handler is called again with the answers; `ctx.answers` has them by key and `ctx.state` is
+    what stands here. The state is sealed: the caller can carry it, and cannot change it.
+
+    Args:
+        questions: The questions by key; may be empty where there is a state.
+        state: Any JSON value.
+
+    Spec: patterns/mrtr, "InputRequiredResult" (P-06).
+    """
+
+    __slots__ = ("questions", "state")
+
+    def __init__(self, questions: Mapping[str, Question] | None = None, state: Any = None) -> None:
+        self.questions = dict(questions or {})
+        self.state = state

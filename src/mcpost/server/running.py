@@ -1,0 +1,152 @@
+"""Running an author's function: on the loop or in a thread, with its questions answered first.
+
+The only place of the server where any exception at all is caught: what an author's code raises is
+logged here, and becomes an error that says no more than it should.
+
+Spec: streamable-http (T-23); patterns/mrtr (P-06).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpost.errors import InternalError, NotFound, ToolError, WireError
+from mcpost.limits import ServerLimits
+from mcpost.server.call import Call, Context
+from mcpost.server.questions import Elicited, Question
+from mcpost.server.replay import LeftToAsk
+
+if TYPE_CHECKING:
+    from mcpost.server.signature import Asked, Function
+
+__all__ = ("HandlerFailed", "Runner")
+
+logger = logging.getLogger("mcpost.server")
+
+_PASS: Final = (WireError, ToolError, NotFound)
+
+
+class HandlerFailed(InternalError):
+    """An author's function raised what it did not mean for the caller."""
+
+
+class Runner:
+    """Runs functions for one server.
+
+    Args:
+        limits: Number of threads for functions that are not `async`.
+        expose_errors: Whether the caller is told an unexpected exception's own text.
+    """
+
+    __slots__ = ("_expose", "_limits", "_threads")
+
+    def __init__(self, limits: ServerLimits, *, expose_errors: bool) -> None:
+        self._limits = limits
+        self._expose = expose_errors
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def run(self, call: Call, function: Function, values: dict[str, Any]) -> Any:
+        """Run a function.
+
+        Args:
+            call: The request that it answers.
+            function: The function.
+            values: Its arguments by name, checked.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            WireError, ToolError, NotFound: As the function raised them.
+            HandlerFailed: It raised something else; that is in the log.
+            LeftToAsk: It asked, and the answer is not there yet.
+        """
+        try:
+            if function.context is not None or function.asks:
+                await self._prepare(call, function, values)
+            if function.is_async:
+                return await function.call(**values)
+            return await self._run_in_thread(function, values)
+        except _PASS:
+            raise
+        except BaseExceptionGroup as group:
+            if group.subgroup(LeftToAsk) is not None:
+                raise LeftToAsk from None
+            if isinstance(group, Exception):
+                raise self._failed(function, group) from group
+            raise
+        except Exception as error:
+            raise self._failed(function, error) from error
+
+    def _failed(self, function: Function, error: Exception) -> HandlerFailed:
+        logger.error("%s failed", function.name, exc_info=error)
+        text = f"{function.name} failed: {type(error).__name__}"
+        return HandlerFailed(f"{text}: {error}" if self._expose else text)
+
+    async def _run_in_thread(self, function: Function, values: dict[str, Any]) -> Any:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._limits.threads, "mcpost")
+        work = functools.partial(contextvars.copy_context().run, function.call, **values)
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # A plain function may return the coroutine of another.
+        return await result if inspect.isawaitable(result) else result
+
+    async def _prepare(self, call: Call, function: Function, values: dict[str, Any]) -> None:
+        context = Context(call, self._limits, asyncio.get_running_loop())
+        if function.asks:
+            await self._resolve(function, values, context)
+        if function.context is not None:
+            values[function.context] = context
+
+    async def _resolve(
+        self, function: Function, values: dict[str, Any], context: Context
+    ) -> None:
+        """Find the values of asked parameters; questions that can go together do."""
+        waiting = dict(function.asks)
+        while waiting:
+            questions: dict[str, Question] = {}
+            ready = {
+                name: asked
+                for name, asked in waiting.items()
+                if not any(need in waiting for need in asked.needs)
+            }
+            if not ready:
+                raise InternalError(f"{function.name}: {', '.join(waiting)} ask for one another")
+            for name, asked in ready.items():
+                value = asked.resolve(**_arguments(asked, values, context))
+                if inspect.isawaitable(value):
+                    value = await value
+                if isinstance(value, Question):
+                    questions[name] = value
+                else:
+                    values[name] = value
+                del waiting[name]
+            if questions:
+                answers = await context.ask(questions)
+                for name, answer in answers.items():
+                    values[name] = _value_of(name, ready[name].hint, answer)
+
+
+def _arguments(asked: Asked, values: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    # A parameter that the caller left out keeps the default that its own function has for it.
+    arguments = {need: values[need] for need in asked.needs if need in values}
+    if asked.context is not None:
+        arguments[asked.context] = context
+    return arguments
+
+
+def _value_of(name: str, hint: Any, answer: Any) -> Any:
+    if not isinstance(answer, Elicited) or hint in (Elicited, Any):
+        return answer
+    if not answer.accepted:
+        if type(None) in getattr(hint, "__args__", ()):
+            return None
+        raise ToolError(f"{name} was asked for, and the answer was: {answer.action}")
+    return answer.data
