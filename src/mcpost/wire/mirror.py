@@ -209,8 +209,9 @@ def _spell(keywords: tuple[str, ...]) -> str:
 
 
 _SECRET: Final = re.compile(
-    r"(?:^|[_\-.])(?:api[_\-]?key|auth|authorization|bearer|credentials?|passcode|passphrase|"
-    r"passw(?:or)?d|pin|private[_\-]?key|pwd|secret|session[_\-]?id|ssn|token)s?(?:$|[_\-.\d])"
+    r"(?:^|[_\-.])(?:api[_\-]?key|auth|authorization|bearer|card[_\-]?number|credentials?|cvv|"
+    r"otp|passcode|passphrase|passw(?:or)?d|pin|private[_\-]?key|pwd|secret|session[_\-]?id|ssn|"
+    r"token)s?(?:$|[_\-.\d])"
 )
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
