@@ -7,8 +7,9 @@ Spec: server/tools, server/resources, server/prompts (F-01 to F-03).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -53,8 +54,44 @@ __all__ = ("Server",)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Json = dict[str, Any]
 
-LISTS = CacheHints(ttl_ms=60_000, scope="public")
-"""Lists do not depend on the caller here, and a listening client hears of their changes at once."""
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class ToolOptions(TypedDict, total=False):
+    """What can be said of a tool besides its function."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    annotations: ToolAnnotations | Json | None
+    icons: Sequence[Icon]
+    input_schema: Json | None
+    output_schema: Json | Literal[False] | None
+    meta: Json | None
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What can be said of a resource besides its URI and function."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    size: int | None
+    annotations: Annotations | Json | None
+    icons: Sequence[Icon]
+    cache: CacheHints
+    meta: Json | None
+
+
+class PromptOptions(TypedDict, total=False):
+    """What can be said of a prompt besides its function."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon]
+    meta: Json | None
 
 
 class Server:
@@ -71,7 +108,8 @@ class Server:
         request_state_key: Key that seals the state of calls that ask for input, at least 16
             bytes; several keys to replace one: the first seals, all open. Replicas of one server
             share it. By default one is made that only this process knows.
-        cache: Cache hints of `server/discover` and the lists.
+        cache: Cache hints of `server/discover` and the lists; by default a minute, `public` without
+            authentication and `private` with it.
         expose_errors: Whether callers are told the text of unexpected exceptions.
         bus: Where notices of change travel; by default within this process.
 
@@ -90,7 +128,7 @@ class Server:
         website_url: str | None = None,
         limits: ServerLimits = ServerLimits(),
         request_state_key: bytes | Sequence[bytes] | None = None,
-        cache: CacheHints = LISTS,
+        cache: CacheHints | None = None,
         expose_errors: bool = False,
         bus: Bus | None = None,
     ) -> None:
@@ -104,7 +142,7 @@ class Server:
             instructions,
             limits,
             lists=cache,
-            sealer=Sealer(request_state_key, limits),
+            sealer=Sealer(request_state_key, limits, audience=name),
             runner=Runner(limits, expose_errors=expose_errors),
         )
         self._served = False
@@ -121,20 +159,9 @@ class Server:
     def tool(self, function: Handler, /) -> Handler: ...
 
     @overload
-    def tool(
-        self,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | Json | None = None,
-        icons: Sequence[Icon] = (),
-        input_schema: Json | None = None,
-        output_schema: Json | Literal[False] | None = None,
-        meta: Json | None = None,
-    ) -> Callable[[Handler], Handler]: ...
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Handler], Handler]: ...
 
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
+    def tool(self, function: Any = None, **options: Any) -> Any:
         """Register a function as a tool; with or without parentheses.
 
         The function may be plain, and then runs in a thread, or `async`. Its parameters make the
@@ -178,6 +205,11 @@ class Server:
         compiled = _compile(
             function, name=name, input_schema=input_schema, output_schema=output_schema
         )
+        if _TOOL_NAME.fullmatch(compiled.name) is None:
+            raise UsageError(
+                f"{compiled.name!r} is no name for a tool: up to 128 letters and digits of ASCII, and"
+                " the marks _ . -"
+            )
         definition = Tool(
             compiled.name,
             compiled.input_schema,
@@ -196,7 +228,9 @@ class Server:
         self.features.tools.remove(name)
         self._changed(ToolsChanged())
 
-    def resource(self, uri: str, **options: Any) -> Callable[[Handler], Handler]:
+    def resource(
+        self, uri: str, **options: Unpack[ResourceOptions]
+    ) -> Callable[[Handler], Handler]:
         """Register a function as a resource, or as a family of them.
 
         Args:
@@ -272,17 +306,9 @@ class Server:
     def prompt(self, function: Handler, /) -> Handler: ...
 
     @overload
-    def prompt(
-        self,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: Sequence[Icon] = (),
-        meta: Json | None = None,
-    ) -> Callable[[Handler], Handler]: ...
+    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Handler], Handler]: ...
 
-    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+    def prompt(self, function: Any = None, **options: Any) -> Any:
         """Register a function as a prompt; with or without parentheses.
 
         Args:
@@ -356,13 +382,23 @@ class Server:
         """
 
         def register(function: Handler) -> Handler:
-            if (target, argument) in self.features.completers:
-                raise UsageError(f"{argument!r} of {target!r} has its completion already")
-            compiled = _compile(function, strict=False)
-            self.features.completers[target, argument] = compiled
+            self.add_completion(target, argument, function)
             return function
 
         return register
+
+    def add_completion(self, target: str, argument: str, function: Callable[..., Any]) -> None:
+        """Register a function that completes an argument; see `completion`."""
+        if (target, argument) in self.features.completers:
+            raise UsageError(f"{argument!r} of {target!r} has its completion already")
+        compiled = _compile(function, strict=False)
+        unfilled = compiled.parameters.required - {*compiled.parameters.names[:1], "arguments"}
+        if unfilled or not compiled.parameters.names:
+            raise UsageError(
+                f"{compiled.name}: a completion takes the text so far, and may take `arguments`"
+                " and a Context"
+            )
+        self.features.completers[target, argument] = compiled
 
     def notify_tools_changed(self) -> None:
         """Tell those who listen that the list of tools changed; from any thread."""

@@ -13,7 +13,6 @@ Spec: patterns/progress (P-01); utilities/logging (P-07); patterns/mrtr (P-06); 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +20,24 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from mcpost.errors import MissingCapability, UsageError
+from mcpost.errors import UsageError
 from mcpost.limits import ServerLimits
-from mcpost.server.questions import Elicit, Elicited, Question, Roots, Sample, Sampled
+from mcpost.server.progress import ProgressGate, call_on_loop
+from mcpost.server.questions import (
+    Elicit,
+    Elicited,
+    InputRequired,
+    Question,
+    Roots,
+    Sample,
+    Sampled,
+    check_capabilities,
+)
 from mcpost.types import Implementation, Root
 from mcpost.wire import jsonrpc, meta
 from mcpost.wire.versions import Era
 
-__all__ = ("Call", "Context", "Inputs", "Principal", "require_capabilities")
+__all__ = ("Call", "Context", "Inputs", "Principal")
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -50,6 +59,10 @@ class Inputs(Protocol):
         """Ask, and give the parsed answers by key."""
         ...
 
+    async def carry(self, required: InputRequired) -> None:
+        """Ask what a handler returned, and keep its state, for the handler's next run."""
+        ...
+
     @property
     def state(self) -> Any:
         """What the handler put into `InputRequired.state` in the round before."""
@@ -62,12 +75,24 @@ class Inputs(Protocol):
 
 
 class Call:
-    """One request, whatever wire it came on."""
+    """One request, whatever wire it came on.
+
+    Args:
+        request: The request.
+        request_meta: What its `_meta` says.
+        notify: Puts one encoded notification onto this request's stream; called on the loop, and
+            never once the call is closed.
+        era: Under which rules it is answered.
+        headers: Its header lines, names in lower case.
+        principal: Who calls.
+        inputs: How its handler's questions are answered; `None` means the replay of this revision.
+    """
 
     __slots__ = (
-        "_closing",
         "cancelled",
+        "closed",
         "era",
+        "gate",
         "headers",
         "id",
         "inputs",
@@ -94,28 +119,22 @@ class Call:
         self.params = request.params
         self.meta = request_meta
         self.notify = notify
-        """Puts one encoded notification onto this request's stream; called on the loop."""
         self.era = era
         self.headers = headers
         self.principal = principal
         self.inputs = inputs
-        """Set by the era's own code; `None` means the replay of this revision."""
         self.cancelled = False
         """Whether the caller has left or cancelled; readable from any thread."""
-        self._closing: list[Callable[[], None]] | None = None
-
-    def on_close(self, action: Callable[[], None]) -> None:
-        """Do something when the handler is done, before the answer is written."""
-        if self._closing is None:
-            self._closing = []
-        self._closing.append(action)
+        self.closed = False
+        """Whether the handler is done; nothing but the answer follows."""
+        self.gate: ProgressGate | None = None
+        """Where its progress goes through; made for a handler that takes a `Context`."""
 
     def close(self) -> None:
-        """Tell that the handler is done: nothing but the answer follows."""
-        if self._closing is not None:
-            for action in self._closing:
-                action()
-            self._closing = None
+        """Tell that the handler is done: what waits is sent, and nothing from now on."""
+        if self.gate is not None:
+            self.gate.close()
+        self.closed = True
 
 
 class _Done:
@@ -131,76 +150,6 @@ class _Done:
 _DONE: Final = _Done()
 
 
-class _ProgressGate:
-    """Keeps progress increasing and thins out floods of it: a token bucket, newest waits."""
-
-    __slots__ = ("_call", "_last", "_limits", "_loop", "_prefix", "_refilled", "_timer", "_tokens", "_waiting")
-
-    def __init__(self, call: Call, limits: ServerLimits, loop: asyncio.AbstractEventLoop) -> None:
-        self._call = call
-        self._limits = limits
-        self._loop = loop
-        self._prefix = (
-            b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%b'
-            b',"progress":' % jsonrpc.encode(call.meta.progress_token)
-        )
-        self._last = -math.inf
-        self._tokens = float(limits.progress_burst)
-        self._refilled = loop.time()
-        self._waiting: bytes | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        call.on_close(self._close)
-
-    def tell(self, progress: float, total: float | None, message: str | None) -> None:
-        if not progress > self._last or progress == math.inf or self._prefix == b"":
-            return
-        self._last = progress
-        tail = jsonrpc.encode(progress)
-        if total is not None and math.isfinite(total):
-            tail += b',"total":' + jsonrpc.encode(total)
-        if message is not None:
-            tail += b',"message":' + jsonrpc.encode(message)
-        note = self._prefix + tail + b"}}"
-        if self._waiting is None and self._take_token():
-            self._call.notify(note)
-            return
-        self._waiting = note
-        if self._timer is None:
-            self._timer = self._loop.call_later(1 / self._limits.progress_rate, self._release)
-
-    def _take_token(self) -> bool:
-        if self._tokens < 1:
-            now = self._loop.time()
-            self._tokens = min(
-                self._limits.progress_burst,
-                self._tokens + (now - self._refilled) * self._limits.progress_rate,
-            )
-            self._refilled = now
-            if self._tokens < 1:
-                return False
-        self._tokens -= 1
-        return True
-
-    def _release(self) -> None:
-        self._timer = None
-        if self._waiting is None:
-            return
-        if self._take_token():
-            note, self._waiting = self._waiting, None
-            self._call.notify(note)
-        else:
-            self._timer = self._loop.call_later(1 / self._limits.progress_rate, self._release)
-
-    def _close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._waiting is not None:
-            self._call.notify(self._waiting)
-            self._waiting = None
-        self._prefix = b""
-
-
 class Context:
     """What a handler knows of its request, and what it can do besides returning.
 
@@ -208,15 +157,17 @@ class Context:
     called from the thread of a function that is not `async`, save those that are awaited.
     """
 
-    __slots__ = ("_asked", "_call", "_gate", "_limits", "_loop", "_thread")
+    __slots__ = ("_asked", "_call", "_gate", "_loop", "_thread")
 
     def __init__(self, call: Call, limits: ServerLimits, loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
-        self._limits = limits
         self._loop = loop
         self._thread = threading.get_ident()
-        self._gate: _ProgressGate | None = None
-        self._asked: dict[str, int] = {}
+        self._asked: set[str] = set()
+        token = call.meta.progress_token
+        if token is not None and call.gate is None:
+            call.gate = ProgressGate(token, call.notify, limits, loop)
+        self._gate = call.gate
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -234,18 +185,9 @@ class Context:
 
         Spec: patterns/progress (P-01).
         """
-        if self._call.meta.progress_token is None:
-            return _DONE
-        if threading.get_ident() == self._thread:
-            self._tell(progress, total, message)
-        else:
-            self._loop.call_soon_threadsafe(self._tell, progress, total, message)
+        if self._gate is not None:
+            self._gate.tell(progress, total, message)
         return _DONE
-
-    def _tell(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._gate is None:
-            self._gate = _ProgressGate(self._call, self._limits, self._loop)
-        self._gate.tell(progress, total, message)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> _Done:
         """Send a log message, where the request asked for its level.
@@ -270,10 +212,14 @@ class Context:
             params["logger"] = logger
         note = jsonrpc.encode_notification("notifications/message", params)
         if threading.get_ident() == self._thread:
-            self._call.notify(note)
+            self._say(note)
         else:
-            self._loop.call_soon_threadsafe(self._call.notify, note)
+            call_on_loop(self._loop, self._say, note)
         return _DONE
+
+    def _say(self, note: bytes) -> None:
+        if not self._call.closed:
+            self._call.notify(note)
 
     def debug(self, data: Any, logger: str | None = None) -> _Done:
         """Send a log message of level `debug`; see `log`."""
@@ -306,6 +252,7 @@ class Context:
                 or its JSON Schema.
             url: A page to open instead of a form.
             key: Name of the question among those of this call; made of the question by default.
+                The second question under one key is `key-1`, and so on.
 
         Returns:
             The answer; `.accepted`, `.content` as received and `.data` of the type.
@@ -366,16 +313,24 @@ class Context:
             self.require(question.capability())
         if self._call.inputs is None:
             raise UsageError(f"no question can be asked while {self._call.method} is answered")
-        return await self._call.inputs.ask(questions)
+        names = {key: self._name(key) for key in questions}
+        answers = await self._call.inputs.ask(
+            {names[key]: question for key, question in questions.items()}
+        )
+        return {key: answers[name] for key, name in names.items()}
 
     async def _ask_one(self, question: Question, key: str | None) -> Any:
         if key is None:
             key = question.digest()
-            count = self._asked.get(key, 0)
-            self._asked[key] = count + 1
-            if count:
-                key = f"{key}-{count}"
         return (await self.ask({key: question}))[key]
+
+    def _name(self, key: str) -> str:
+        """Make a key of its own of one that may be used again, as by a loop that asks."""
+        name, count = key, 1
+        while name in self._asked:
+            name, count = f"{key}-{count}", count + 1
+        self._asked.add(name)
+        return name
 
     def require(self, capabilities: Mapping[str, Any]) -> None:
         """Refuse the request where the caller lacks a capability.
@@ -386,7 +341,9 @@ class Context:
         Raises:
             MissingCapability: 400, -32021, with what is missing (T-21).
         """
-        require_capabilities(self._call, capabilities)
+        missing = check_capabilities(self._call.meta.client_capabilities, capabilities)
+        if missing is not None:
+            raise missing
 
     @property
     def request_id(self) -> jsonrpc.Id:
@@ -400,7 +357,7 @@ class Context:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The request's header lines by lower-case name, the last of equal names; empty on stdio."""
+        """The request's header lines by lower-case name, the last of equals; empty on stdio."""
         return {
             name.decode("latin-1"): value.decode("latin-1") for name, value in self._call.headers
         }
@@ -432,8 +389,7 @@ class Context:
     @property
     def trace(self) -> Mapping[str, str]:
         """The W3C trace context of the request: `traceparent`, `tracestate`, `baggage` (J-06)."""
-        raw = self._call.meta.raw
-        return {key: raw[key] for key in meta.TRACE_KEYS if type(raw.get(key)) is str}
+        return meta.trace_context(self._call.meta.raw)
 
     @property
     def cancelled(self) -> bool:
@@ -458,26 +414,3 @@ class Context:
     def answers(self) -> Mapping[str, Any]:
         """All answers so far by key, as received; unchecked, so ask with `ask` for checked ones."""
         return {} if self._call.inputs is None else self._call.inputs.answers
-
-
-def require_capabilities(call: Call, capabilities: Mapping[str, Any]) -> None:
-    """Refuse a call whose client lacks a capability; see `Context.require` (T-21)."""
-    declared = call.meta.client_capabilities
-    missing = {
-        name: needed
-        for name, needed in capabilities.items()
-        if not _declares(declared, name, needed)
-    }
-    if missing:
-        names = ", ".join(missing)
-        raise MissingCapability(f"the client has not declared: {names}", missing)
-
-
-def _declares(capabilities: Mapping[str, Any], name: str, needed: Any) -> bool:
-    declared = capabilities.get(name)
-    if not isinstance(declared, Mapping):
-        return False
-    # `{}` declares elicitation by form, as it did before there were modes.
-    if name == "elicitation" and needed == {"form": {}} and "url" not in declared:
-        return True
-    return all(isinstance(declared.get(mode), Mapping) for mode in needed)

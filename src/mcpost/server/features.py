@@ -13,7 +13,7 @@ import msgspec
 
 from mcpost.errors import InternalError, InvalidParams, MethodNotFound, NotFound, ToolError
 from mcpost.limits import ServerLimits
-from mcpost.server.call import Call, require_capabilities
+from mcpost.server.call import Call
 from mcpost.server.offers import (
     CacheHints,
     PromptOffer,
@@ -25,7 +25,7 @@ from mcpost.server.offers import (
     read_result,
     wrap_structured,
 )
-from mcpost.server.questions import InputRequired
+from mcpost.server.questions import InputRequired, check_capabilities
 from mcpost.server.registry import Registry
 from mcpost.server.replay import METHODS, LeftToAsk, Replay
 from mcpost.server.running import HandlerFailed, Runner
@@ -43,6 +43,12 @@ __all__ = ("Features",)
 
 _MAX_COMPLETIONS: Final = 100
 
+_LISTS: Final = CacheHints(60_000, "public")
+"""Lists do not depend on the caller here, and a listening client hears of their changes at once."""
+
+_LISTS_OF_PRINCIPAL: Final = CacheHints(60_000, "private")
+"""What one has to show a token for is not passed on to those who have none."""
+
 Result = dict[str, Any]
 
 
@@ -53,7 +59,7 @@ class Features:
         info: Who the server is.
         instructions: What a model should know of the server as a whole.
         limits: Its bounds.
-        lists: Cache hints of discover and the lists.
+        lists: Cache hints of discover and the lists; `None` for the default.
         sealer: Seals request states.
         runner: Runs functions.
     """
@@ -64,7 +70,7 @@ class Features:
         instructions: str | None,
         limits: ServerLimits,
         *,
-        lists: CacheHints,
+        lists: CacheHints | None,
         sealer: Sealer,
         runner: Runner,
     ) -> None:
@@ -156,19 +162,20 @@ class Features:
             raise MethodNotFound(f"method {call.method!r} is not served here")
         return handler(call)
 
-    def finish(self, call: Call, result: Result) -> Result:
-        """Give a result what every result of its era has (J-02, J-04)."""
+    def finish(self, call: Call, result: Result, hints: CacheHints | None = None) -> Result:
+        """Give a result what every result of its era has (J-02, J-04), and its hints (F-05)."""
         if call.era is Era.MODERN:
             result.setdefault("resultType", "complete")
             own = result.get("_meta")
             result["_meta"] = {**own, **self._info} if own else self._meta
+            if hints is not None:
+                result.setdefault("ttlMs", hints.ttl_ms)
+                result.setdefault("cacheScope", hints.scope)
         return result
 
-    def _hinted(self, call: Call, result: Result, hints: CacheHints) -> Result:
-        if call.era is Era.MODERN:
-            result.setdefault("ttlMs", hints.ttl_ms)
-            result.setdefault("cacheScope", hints.scope)
-        return self.finish(call, result)
+    def _finish_list(self, call: Call, result: Result) -> Result:
+        default = _LISTS if call.principal is None else _LISTS_OF_PRINCIPAL
+        return self.finish(call, result, self._lists or default)
 
     def _discover(self, call: Call) -> Result:
         result: Result = {
@@ -177,14 +184,14 @@ class Features:
         }
         if self.instructions is not None:
             result["instructions"] = self.instructions
-        return self._hinted(call, result, self._lists)
+        return self._finish_list(call, result)
 
     def _list(self, call: Call, registry: Registry[Any], member: str) -> Result:
         page = registry.page(call.params.get("cursor"), call.era)
         result: Result = {member: page.items}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
-        return self._hinted(call, result, self._lists)
+        return self._finish_list(call, result)
 
     def _list_tools(self, call: Call) -> Result:
         return self._list(call, self.tools, "tools")
@@ -225,31 +232,50 @@ class Features:
         function: Function,
         values: dict[str, Any],
         shape: Callable[[Any], Result],
+        hints: CacheHints | None = None,
     ) -> Result:
         """Run a function and shape what it returned, or what it asked."""
         replay: Replay | None = None
         if call.inputs is None and call.method in METHODS:
-            replay = Replay(call, self._sealer, self.limits)
-            call.inputs = replay
+            call.inputs = replay = Replay(call, self._sealer, self.limits)
+        left = False
+        value: Any = None
         try:
             value = await self._runner.run(call, function, values)
+            if isinstance(value, InputRequired) and replay is None:
+                value = await self._carry(call, function, values, value)
         except LeftToAsk:
-            value = None if replay is None else InputRequired
+            left = True
         finally:
             call.close()
         if replay is not None:
-            if value is InputRequired:
-                return self.finish(call, replay.result(call))
+            if left:
+                return self.finish(call, replay.result())
             if replay.pending:
                 raise InternalError(f"{function.name} went on after it had asked")
             if isinstance(value, InputRequired):
-                for question in value.questions.values():
-                    require_capabilities(call, question.capability())
-                return self.finish(call, replay.result(call, value))
+                return self.finish(call, replay.result(value))
         result = shape(value)
         if call.era is Era.LEGACY:
             wrap_structured(result)
-        return self.finish(call, result)
+        return self.finish(call, result, hints)
+
+    async def _carry(
+        self, call: Call, function: Function, values: dict[str, Any], value: Any
+    ) -> Any:
+        """Ask what a handler returned while its call goes on, and run it again (earlier eras)."""
+        for _ in range(self.limits.max_input_rounds):
+            if call.inputs is None:
+                raise InternalError(f"no question can be asked while {call.method} is answered")
+            for question in value.questions.values():
+                missing = check_capabilities(call.meta.client_capabilities, question.capability())
+                if missing is not None:
+                    raise missing
+            await call.inputs.carry(value)
+            value = await self._runner.run(call, function, values)
+            if not isinstance(value, InputRequired):
+                return value
+        raise InternalError("this call asks for input without coming to an end")
 
     def _read(self, call: Call) -> Awaitable[Result]:
         uri = _text(call.params, "uri")
@@ -261,7 +287,7 @@ class Features:
         for offer in self.templates:
             found = offer.template.match(uri)
             if found is not None:
-                values = offer.function.bind(found)
+                values = _bind_found(offer.function, found, uri)
                 return self._run_read(
                     call, offer.function, values, (uri, offer.definition.mime_type, offer.cache)
                 )
@@ -275,17 +301,19 @@ class Features:
         resource: tuple[str, str | None, CacheHints],
     ) -> Result:
         uri, mime_type, hints = resource
+        if "inputResponses" in call.params or "requestState" in call.params:
+            # What hangs on answers of the caller is not for keeping.
+            hints = CacheHints()
+
+        def shape(value: Any) -> Result:
+            if value is None:
+                raise _not_found(uri)
+            return read_result(value, uri, mime_type)
+
         try:
-            result = await self._answer(
-                call, function, values, lambda value: read_result(value, uri, mime_type)
-            )
+            return await self._answer(call, function, values, shape, hints)
         except NotFound as error:
             raise _not_found(uri, str(error)) from error
-        # What hangs on answers of the caller is not for keeping.
-        if result.get("resultType") == "input_required":
-            return result
-        asked = "inputResponses" in call.params or "requestState" in call.params
-        return self._hinted(call, result, CacheHints() if asked else hints)
 
     def _get_prompt(self, call: Call) -> Awaitable[Result]:
         name = _text(call.params, "name")
@@ -318,9 +346,9 @@ class Features:
         if function is None:
             return self.finish(call, {"completion": {"values": []}})
         context = _object(call.params, "context")
-        known = {"value": value, "arguments": _object(context, "arguments")}
+        known: dict[str, Any] = {"value": value, "arguments": _object(context, "arguments")}
         names = function.parameters.names
-        values = {names[0]: value} if names and names[0] not in known else {}
+        values: dict[str, Any] = {names[0]: value} if names and names[0] not in known else {}
         values |= {key: each for key, each in known.items() if key in names}
         try:
             found = await self._runner.run(call, function, values)
@@ -369,11 +397,21 @@ def _not_found(uri: str, reason: str = "") -> InvalidParams:
     return InvalidParams(reason or f"there is no resource {uri!r}", {"uri": uri})
 
 
+def _bind_found(function: Function, found: dict[str, str], uri: str) -> dict[str, Any]:
+    # A URI whose parts are not of the types that the function takes names nothing.
+    try:
+        return function.bind(found)
+    except InvalidParams as error:
+        raise _not_found(uri, f"there is no resource {uri!r}: {error.message}") from error
+
+
 def _completion(found: Any) -> Any:
     if isinstance(found, Completion):
         values = found.values
         completion: dict[str, Any] = msgspec.to_builtins(found)
     else:
+        if found is not None and not isinstance(found, (list, tuple)):
+            raise InternalError("a completion returned no list of values")
         values = [str(each) for each in found or ()]
         completion = {"total": len(values)} if len(values) > _MAX_COMPLETIONS else {}
     completion["values"] = values[:_MAX_COMPLETIONS]

@@ -150,7 +150,7 @@ def _is_contents(value: Any) -> bool:
 
 def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
     if _is_contents(value):
-        contents = _plain(value, uri)
+        contents: dict[str, Any] = _plain(value, uri)
         if mime_type is not None:
             contents.setdefault("mimeType", mime_type)
         return contents

@@ -10,15 +10,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
-from mcpost.errors import InvalidParams, UsageError
+from mcpost.errors import InvalidParams, MissingCapability, UsageError
 from mcpost.schema import compile_schema
 from mcpost.types import ElicitResult, Root, RootsResult, SampleResult, SamplingMessage
 from mcpost.wire import jsonrpc
 
-__all__ = ("BadAnswer", "Elicit", "Elicited", "InputRequired", "Question", "Roots", "Sample", "Sampled")
+__all__ = (
+    "BadAnswer",
+    "Elicit",
+    "Elicited",
+    "InputRequired",
+    "Question",
+    "Roots",
+    "Sample",
+    "Sampled",
+    "check_capabilities",
+)
 
 Sampled = SampleResult
 
@@ -34,7 +45,7 @@ _OPTIONS: Final = {
 }
 
 
-class BadAnswer(Exception):  # noqa: N818 - it is no error of ours, but a reason to ask again
+class BadAnswer(Exception):
     """An answer is not of the form that was asked for; the question is asked again."""
 
 
@@ -79,11 +90,13 @@ class Elicit(Question):
     Args:
         message: The question.
         schema: A type with flat properties, or its JSON Schema; `None` asks for a plain yes or no.
-        url: A page to open instead of a form.
+            Secrets are never asked for by a form; send the person to a page for them.
+        url: A page to open instead of a form. That a person agreed to open it does not mean that
+            they have done there what they should.
 
     Raises:
-        UsageError: The schema is no object with flat properties, or a form and a page are asked
-            for at once.
+        UsageError: The schema is no object with flat properties, the URL is none, or a form and a
+            page are asked for at once.
 
     Spec: client/elicitation, "Requested Schema", "URL Mode".
     """
@@ -99,6 +112,7 @@ class Elicit(Question):
         if url is not None:
             if schema is not None:
                 raise UsageError("an elicitation asks by a form (schema) or by a page (url)")
+            _check_url(url)
         elif isinstance(schema, Mapping):
             self._schema = dict(schema)
         elif schema is not None:
@@ -138,19 +152,42 @@ class Elicit(Question):
         return Elicited(result.action, content, content)
 
 
+_FORMATS: Final = (None, "email", "uri", "date", "date-time")
+
+
 def _check_flat(schema: Mapping[str, Any]) -> None:
-    if schema.get("type") != "object" or not isinstance(schema.get("properties"), Mapping):
+    """Refuse what the restricted schema of a form has no place for."""
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
         raise UsageError('an elicitation\'s schema is of "type": "object" and has "properties"')
-    for name, each in schema["properties"].items():
-        kind = each.get("type") if isinstance(each, Mapping) else None
-        flat = kind in ("string", "number", "integer", "boolean") or (
-            kind == "array" and ("enum" in each.get("items", {}) or "anyOf" in each.get("items", {}))
-        )
-        if not flat:
-            raise UsageError(
-                f"an elicitation cannot ask for {name!r}: a property is a string, number, integer,"
-                " boolean, or a list of choices"
-            )
+    for name, each in properties.items():
+        problem = _flat_problem(each) if isinstance(each, Mapping) else "is no schema"
+        if problem is not None:
+            raise UsageError(f"an elicitation cannot ask for {name!r}: {problem}")
+
+
+def _flat_problem(schema: Mapping[str, Any]) -> str | None:
+    kind = schema.get("type")
+    if kind == "string":
+        found = schema.get("format")
+        if found in _FORMATS:
+            return None
+        return f"a form knows no text of the format {found!r}, only {list(_FORMATS[1:])}"
+    if kind in ("number", "integer", "boolean"):
+        return None
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, Mapping) and ("enum" in items or "anyOf" in items):
+        return None
+    return "a property is a string, number, integer, boolean, or a list of choices"
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UsageError(f"{url!r} is no URL: {error}") from error
+    if not parts.scheme or not parts.netloc or not url.isprintable() or " " in url:
+        raise UsageError(f"{url!r} is no absolute URL, as in https://example.com/connect")
 
 
 class Sample(Question):
@@ -163,9 +200,9 @@ class Sample(Question):
             `include_context`, `metadata`, `tools`, `tool_choice`.
 
     Raises:
-        UsageError: An option that there is not.
+        UsageError: An option that there is not, or a use of a tool without its result.
 
-    Spec: client/sampling, "Creating Messages".
+    Spec: client/sampling, "Creating Messages", "Message Content Constraints".
     """
 
     __slots__ = ("_params",)
@@ -178,6 +215,7 @@ class Sample(Question):
             "messages": [_message(each) for each in messages],
             "maxTokens": max_tokens,
         }
+        _check_tool_results(self._params["messages"])
         for name, value in options.items():
             if name not in _OPTIONS:
                 raise UsageError(f"sampling has no option {name!r}; it has {sorted(_OPTIONS)}")
@@ -188,8 +226,13 @@ class Sample(Question):
         return self._params
 
     def capability(self) -> dict[str, Any]:
-        """`sampling`, with `tools` where the model may use some."""
-        return {"sampling": {"tools": {}} if "tools" in self._params else {}}
+        """`sampling`, with `tools` where the model may use some, `context` where it gets some."""
+        needed: dict[str, Any] = {}
+        if "tools" in self._params or "toolChoice" in self._params:
+            needed["tools"] = {}
+        if self._params.get("includeContext", "none") != "none":
+            needed["context"] = {}
+        return {"sampling": needed}
 
     def parse(self, answer: Any) -> SampleResult:
         """Read a `CreateMessageResult`."""
@@ -208,6 +251,30 @@ def _message(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping) and "role" in value and "content" in value:
         return dict(value)
     raise UsageError("a sampling message is text, a SamplingMessage, or an object with role")
+
+
+def _check_tool_results(messages: list[dict[str, Any]]) -> None:
+    """Refuse messages in which a model's wish to use a tool is not answered, and only that."""
+    open_ids: set[Any] = set()
+    for message in messages:
+        content = message["content"]
+        blocks = content if isinstance(content, list) else [content]
+        results = [each for each in blocks if _kind(each) == "tool_result"]
+        if results and len(results) != len(blocks):
+            raise UsageError("a message with results of tools has nothing else beside them")
+        answered = {each.get("toolUseId") for each in results}
+        if answered != open_ids:
+            raise UsageError(
+                "after a message in which a model uses tools stands one with the results of all of"
+                " them, and of no others"
+            )
+        open_ids = {each.get("id") for each in blocks if _kind(each) == "tool_use"}
+    if open_ids:
+        raise UsageError("the last message has uses of tools without their results")
+
+
+def _kind(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None
 
 
 class Roots(Question):
@@ -250,3 +317,33 @@ class InputRequired:
     def __init__(self, questions: Mapping[str, Question] | None = None, state: Any = None) -> None:
         self.questions = dict(questions or {})
         self.state = state
+
+
+def check_capabilities(
+    declared: Mapping[str, Any], needed: Mapping[str, Any]
+) -> MissingCapability | None:
+    """Check what a client declared against what is needed of it.
+
+    Args:
+        declared: Its capabilities, as received.
+        needed: Capabilities with what is needed of each, as in `{"sampling": {"tools": {}}}`.
+
+    Returns:
+        `None`, or the error that names what is missing (T-21).
+    """
+    missing = {
+        name: parts for name, parts in needed.items() if not _declares(declared, name, parts)
+    }
+    if not missing:
+        return None
+    return MissingCapability(f"the client has not declared: {', '.join(missing)}", missing)
+
+
+def _declares(declared: Mapping[str, Any], name: str, parts: Mapping[str, Any]) -> bool:
+    found = declared.get(name)
+    if not isinstance(found, Mapping):
+        return False
+    # An empty object declares elicitation by form, as it did before there were two modes.
+    if name == "elicitation" and not found:
+        found = {"form": {}}
+    return all(isinstance(found.get(part), Mapping) for part in parts)

@@ -42,9 +42,7 @@ class Registry(Generic[Entry]):
 
     __slots__ = ("_define", "_entries", "_kind", "_page_size", "_pages")
 
-    def __init__(
-        self, kind: str, define: Callable[[Entry, Era], Any], page_size: int
-    ) -> None:
+    def __init__(self, kind: str, define: Callable[[Entry, Era], Any], page_size: int) -> None:
         self._kind = kind
         self._define = define
         self._page_size = page_size
@@ -86,9 +84,11 @@ class Registry(Generic[Entry]):
 
         Spec: utilities/pagination (F-04).
         """
-        pages = self._pages.get(era)
+        # Taken once: an entry that another thread adds meanwhile makes these pages the old ones.
+        known = self._pages
+        pages = known.get(era)
         if pages is None:
-            pages = self._pages[era] = self._make_pages(era)
+            pages = known[era] = self._make_pages(era)
         page = pages.get(cursor) if cursor is None or type(cursor) is str else None
         if page is None:
             # After a change the same cursor may still name an entry to go on from.

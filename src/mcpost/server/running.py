@@ -9,12 +9,9 @@ Spec: streamable-http (T-23); patterns/mrtr (P-06).
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import inspect
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpost.errors import InternalError, NotFound, ToolError, WireError
@@ -22,6 +19,8 @@ from mcpost.limits import ServerLimits
 from mcpost.server.call import Call, Context
 from mcpost.server.questions import Elicited, Question
 from mcpost.server.replay import LeftToAsk
+from mcpost.server.threads import Threads
+from mcpost.server.trace import enter_trace
 
 if TYPE_CHECKING:
     from mcpost.server.signature import Asked, Function
@@ -50,7 +49,7 @@ class Runner:
     def __init__(self, limits: ServerLimits, *, expose_errors: bool) -> None:
         self._limits = limits
         self._expose = expose_errors
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads(limits.threads)
 
     async def run(self, call: Call, function: Function, values: dict[str, Any]) -> Any:
         """Run a function.
@@ -58,7 +57,7 @@ class Runner:
         Args:
             call: The request that it answers.
             function: The function.
-            values: Its arguments by name, checked.
+            values: Its arguments by name, checked; its context and what it asks for are added.
 
         Returns:
             What it returned.
@@ -68,12 +67,13 @@ class Runner:
             HandlerFailed: It raised something else; that is in the log.
             LeftToAsk: It asked, and the answer is not there yet.
         """
+        leave_trace = enter_trace(call.meta.raw) if "traceparent" in call.meta.raw else None
         try:
             if function.context is not None or function.asks:
                 await self._prepare(call, function, values)
             if function.is_async:
                 return await function.call(**values)
-            return await self._run_in_thread(function, values)
+            return await self._run_plain(function.call, values)
         except _PASS:
             raise
         except BaseExceptionGroup as group:
@@ -82,19 +82,20 @@ class Runner:
             if isinstance(group, Exception):
                 raise self._failed(function, group) from group
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # `sys.exit` in one tool is no reason to end the server.
             raise self._failed(function, error) from error
+        finally:
+            if leave_trace is not None:
+                leave_trace()
 
-    def _failed(self, function: Function, error: Exception) -> HandlerFailed:
+    def _failed(self, function: Function, error: BaseException) -> HandlerFailed:
         logger.error("%s failed", function.name, exc_info=error)
         text = f"{function.name} failed: {type(error).__name__}"
         return HandlerFailed(f"{text}: {error}" if self._expose else text)
 
-    async def _run_in_thread(self, function: Function, values: dict[str, Any]) -> Any:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._limits.threads, "mcpost")
-        work = functools.partial(contextvars.copy_context().run, function.call, **values)
-        result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def _run_plain(self, function: Any, values: Mapping[str, Any]) -> Any:
+        result = await self._threads.run(function, values)
         # A plain function may return the coroutine of another.
         return await result if inspect.isawaitable(result) else result
 
@@ -105,13 +106,10 @@ class Runner:
         if function.context is not None:
             values[function.context] = context
 
-    async def _resolve(
-        self, function: Function, values: dict[str, Any], context: Context
-    ) -> None:
+    async def _resolve(self, function: Function, values: dict[str, Any], context: Context) -> None:
         """Find the values of asked parameters; questions that can go together do."""
-        waiting = dict(function.asks)
+        waiting = {name: asked for name, asked in function.asks.items() if name not in values}
         while waiting:
-            questions: dict[str, Question] = {}
             ready = {
                 name: asked
                 for name, asked in waiting.items()
@@ -119,10 +117,10 @@ class Runner:
             }
             if not ready:
                 raise InternalError(f"{function.name}: {', '.join(waiting)} ask for one another")
+            questions: dict[str, Question] = {}
             for name, asked in ready.items():
-                value = asked.resolve(**_arguments(asked, values, context))
-                if inspect.isawaitable(value):
-                    value = await value
+                arguments = _arguments(function, asked, values)
+                value = await self._call_resolver(asked, arguments, context)
                 if isinstance(value, Question):
                     questions[name] = value
                 else:
@@ -133,12 +131,24 @@ class Runner:
                 for name, answer in answers.items():
                     values[name] = _value_of(name, ready[name].hint, answer)
 
+    async def _call_resolver(
+        self, asked: Asked, arguments: dict[str, Any], context: Context
+    ) -> Any:
+        if asked.context is not None:
+            arguments[asked.context] = context
+        if inspect.iscoroutinefunction(asked.resolve):
+            return await asked.resolve(**arguments)
+        return await self._run_plain(asked.resolve, arguments)
 
-def _arguments(asked: Asked, values: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    # A parameter that the caller left out keeps the default that its own function has for it.
+
+def _arguments(function: Function, asked: Asked, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Find what a resolving function takes; what the caller left out has the tool's default."""
     arguments = {need: values[need] for need in asked.needs if need in values}
-    if asked.context is not None:
-        arguments[asked.context] = context
+    for need in asked.needs:
+        if need not in arguments:
+            default = inspect.signature(function.call).parameters[need].default
+            if default is not inspect.Parameter.empty:
+                arguments[need] = default
     return arguments
 
 

@@ -1,10 +1,10 @@
 """`requestState`: what travels through the caller and must come back unchanged.
 
 A sealed state is text: a payload in Base64 and a tag over it (HMAC-SHA256). The payload is bound to
-the principal, the method, a digest of the call's parameters and a lifetime, so it is of no use to
-another caller, for another call, or later. It is authentic, not secret: a caller can read what it
-answered itself. Servers that share a key accept each other's states; the first key seals, all keys
-open, so that a key can be replaced without a gap.
+the server, the principal, the method, a digest of the call's parameters and a lifetime, so it is of
+no use to another caller, for another call, or later. It is authentic, not secret: a caller can read
+what it answered itself. Servers that share a key accept each other's states; the first key seals,
+all keys open, so that a key can be replaced without a gap.
 
 A state is not used up: the same one may come again within its lifetime. A handler whose effect must
 happen once has to see to that itself.
@@ -24,15 +24,14 @@ from typing import Any, Final
 
 import msgspec
 
-from mcpost.errors import InvalidParams, UsageError
+from mcpost.errors import InternalError, InvalidParams, UsageError
 from mcpost.limits import ServerLimits
 from mcpost.wire.jsonrpc import encode
 
-__all__ = ("Sealer",)
+__all__ = ("Sealer", "binding")
 
 _MIN_KEY: Final = 16
 _TAG: Final = 32
-_FORM: Final = 1
 
 
 class Sealer:
@@ -42,14 +41,17 @@ class Sealer:
         keys: One key or several, each of at least 16 bytes; `None` makes one that only this
             process knows.
         limits: Lifetime and size.
+        audience: Name of the server; another one that has the same key refuses its states.
 
     Raises:
         UsageError: A key is too short.
     """
 
-    __slots__ = ("_keys", "_limits")
+    __slots__ = ("_audience", "_keys", "_limits")
 
-    def __init__(self, keys: bytes | Sequence[bytes] | None, limits: ServerLimits) -> None:
+    def __init__(
+        self, keys: bytes | Sequence[bytes] | None, limits: ServerLimits, *, audience: str = ""
+    ) -> None:
         if keys is None:
             keys = [secrets.token_bytes(32)]
         elif isinstance(keys, bytes):
@@ -57,6 +59,7 @@ class Sealer:
         if not keys or any(len(key) < _MIN_KEY for key in keys):
             raise UsageError(f"a request state key has at least {_MIN_KEY} bytes")
         self._keys = list(keys)
+        self._audience = hashlib.sha256(audience.encode()).digest()
         self._limits = limits
 
     def seal(self, content: Mapping[str, Any], binding: bytes) -> str:
@@ -70,13 +73,16 @@ class Sealer:
             The state, in characters that any header or URL could carry.
 
         Raises:
-            UsageError: It is over `ServerLimits.max_request_state`.
+            InternalError: It is over `ServerLimits.max_request_state`, or not JSON.
         """
         expires = int(time.time() + self._limits.request_state_ttl)
-        payload = encode({"v": _FORM, "x": expires, "c": content})
+        try:
+            payload = encode({"x": expires, "c": content})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InternalError(f"a request state has to be JSON: {error}") from error
         state = urlsafe_b64encode(self._tag(self._keys[0], payload, binding) + payload).decode()
         if len(state) > self._limits.max_request_state:
-            raise UsageError(
+            raise InternalError(
                 f"a request state of {len(state)} bytes is over"
                 f" {self._limits.max_request_state}; see ServerLimits.max_request_state"
             )
@@ -114,9 +120,9 @@ class Sealer:
         content: dict[str, Any] = opened["c"]
         return content
 
-    @staticmethod
-    def _tag(key: bytes, payload: bytes, binding: bytes) -> bytes:
-        return hmac.digest(key, binding + payload, "sha256")
+    def _tag(self, key: bytes, payload: bytes, binding: bytes) -> bytes:
+        # The two digests have a fixed length, so no payload reads as part of them.
+        return hmac.digest(key, self._audience + binding + payload, "sha256")
 
 
 def binding(principal: str | None, method: str, params: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,142 @@
+"""Threads for functions that are not `async`: bounded, started when needed, gone when idle.
+
+They are daemons: a function that never returns keeps no process alive after its drain. Each idle
+thread has an inbox of its own and the one that worked last is taken first, so that a busy server
+uses few of them.
+
+Spec: ours (`ServerLimits.threads`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+__all__ = ("Threads",)
+
+_IDLE: Final = 10.0
+"""Seconds that an idle thread waits for more work."""
+
+
+class _Job:
+    """One call of one function, and the future that waits for it."""
+
+    __slots__ = ("arguments", "context", "function", "future", "loop")
+
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.context = contextvars.copy_context()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+    def run(self) -> None:
+        """Run it, in the thread that this is called in."""
+        if self.future.cancelled():
+            return
+        try:
+            value = self.context.run(self.function, **self.arguments)
+            self._tell(self.future.set_result, value)
+        except StopIteration as error:
+            # A future cannot carry one: it would be lost, and the call would hang.
+            failure = RuntimeError("the function raised StopIteration")
+            failure.__cause__ = error
+            self._tell(self.future.set_exception, failure)
+        except BaseException as error:  # noqa: BLE001 - raised again where the call is awaited
+            self._tell(self.future.set_exception, error)
+
+    def _tell(self, settle: Callable[[Any], None], outcome: Any) -> None:
+        def settle_once() -> None:
+            if not self.future.done():
+                settle(outcome)
+
+        try:
+            self.loop.call_soon_threadsafe(settle_once)
+        except RuntimeError:
+            # The loop is closed: nobody waits for the outcome any more.
+            return
+
+
+class Threads:
+    """A pool of threads.
+
+    Args:
+        limit: Threads at once; work beyond it waits for its turn.
+    """
+
+    __slots__ = ("_backlog", "_count", "_idle", "_limit", "_lock")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._idle: list[SimpleQueue[_Job]] = []
+        self._backlog: deque[_Job] = deque()
+        self._count = 0
+
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Call a function in a thread, with the context variables of the caller.
+
+        A cancellation is at once; the thread, if it has begun, works on and its outcome is lost.
+
+        Args:
+            function: The function.
+            arguments: Its keyword arguments.
+
+        Returns:
+            What it returned; what it raised is raised.
+        """
+        job = _Job(function, arguments)
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(job)
+            elif self._count < self._limit:
+                self._start(job)
+            else:
+                self._backlog.append(job)
+        return await job.future
+
+    def _start(self, job: _Job) -> None:
+        inbox: SimpleQueue[_Job] = SimpleQueue()
+        inbox.put(job)
+        thread = threading.Thread(
+            target=self._work, args=(inbox,), name="mcpost-worker", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system gives no more threads; those that are there have to do.
+            if self._count == 0:
+                raise
+            self._backlog.append(job)
+        else:
+            self._count += 1
+
+    def _work(self, inbox: SimpleQueue[_Job]) -> None:
+        # Popped and not named: what an idle thread remembers of its last call would live on.
+        jobs = [inbox.get()]
+        while jobs:
+            jobs.pop().run()
+            jobs.extend(self._next(inbox))
+
+    def _next(self, inbox: SimpleQueue[_Job]) -> list[_Job]:
+        """Wait for the next job; nothing where the thread has been idle for long enough."""
+        with self._lock:
+            if self._backlog:
+                return [self._backlog.popleft()]
+            self._idle.append(inbox)
+        try:
+            return [inbox.get(timeout=_IDLE)]
+        except Empty:
+            pass
+        with self._lock:
+            if inbox in self._idle:
+                self._idle.remove(inbox)
+                self._count -= 1
+                return []
+        # It was chosen just now: its job is on the way.
+        return [inbox.get()]
