@@ -18,8 +18,10 @@ from mcpost.http11.limits import MessageLimits
 
 __all__ = (
     "CHUNK_LINE",
+    "FIELDS",
     "HOST",
     "REQUEST_HEAD",
+    "REQUEST_LINE",
     "RESPONSE_HEAD",
     "STRAY",
     "TOKEN",
@@ -35,12 +37,13 @@ TOKEN = re.compile(_TCHAR + rb"++")
 # RFC 9112, 5: field-line = field-name ":" OWS field-value OWS
 # RFC 9110, 5.5: field-value is made of VCHAR, obs-text, SP and HTAB. No line folding (9112, 5.2).
 _FIELDS = rb"(?:" + _TCHAR + rb"++:[\t -~\x80-\xff]*+\r\n)*+"
+FIELDS = re.compile(_FIELDS)
 
 # RFC 9112, 3: request-line = method SP request-target SP HTTP-version CRLF
 # A target has no fragment, and here only the visible part of ASCII.
-REQUEST_HEAD = re.compile(
-    rb"(" + _TCHAR + rb"{1,32}+) ([!\"$-~]++) HTTP/1\.([01])\r\n" + _FIELDS + rb"\r\n"
-)
+_REQUEST_LINE = rb"(" + _TCHAR + rb"{1,32}+) ([!\"$-~]++) HTTP/1\.([01])\r\n"
+REQUEST_LINE = re.compile(_REQUEST_LINE)
+REQUEST_HEAD = re.compile(_REQUEST_LINE + _FIELDS + rb"\r\n")
 
 # RFC 9112, 4: status-line = HTTP-version SP status-code SP [ reason-phrase ] CRLF
 # The blank before an absent reason is often left out, so it may be.

@@ -216,9 +216,7 @@ class Response(_Fields):
         else:
             self.length = UNTIL_CLOSE if length is None else length
         if self.minor == 1 and self.length != UNTIL_CLOSE:
-            self.keep_alive = (
-                self._connection is None or b"close" not in self.connection_options()
-            )
+            self.keep_alive = self._connection is None or b"close" not in self.connection_options()
 
 
 def parse_request(data: bytes, match: Match[bytes], limits: MessageLimits) -> Request:
