@@ -97,7 +97,7 @@ def _compile(text: bytes) -> Validator:
             f"the JSON Schema dialect {dialect!r} is not supported; use one of {list(DIALECTS)}"
         )
     try:
-        return Validator(getattr(jsonschema_rs, name)(schema, retriever=_refuse, offline=True))
+        return Validator(getattr(jsonschema_rs, name)(schema, retriever=_refuse))
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         reason = getattr(error, "message", None) or str(error)
         raise SchemaError(f"the schema cannot be used: {reason[:_MAX_MESSAGE]}") from error
