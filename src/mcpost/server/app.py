@@ -207,8 +207,8 @@ class Server:
         )
         if _TOOL_NAME.fullmatch(compiled.name) is None:
             raise UsageError(
-                f"{compiled.name!r} is no name for a tool: up to 128 letters and digits of ASCII, and"
-                " the marks _ . -"
+                f"{compiled.name!r} is no name for a tool: it has up to 128 letters and digits of"
+                " ASCII, and _ . -"
             )
         definition = Tool(
             compiled.name,
