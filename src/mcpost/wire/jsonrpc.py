@@ -14,16 +14,14 @@ Spec: basic/index, "Messages" (J-01, J-03); streamable-http, "Sending Messages" 
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import msgspec
 
-from mcpost.errors import InvalidRequest, ParseError, WireError
-from mcpost.wire.fields import parse_integer
+from mcpost.errors import InvalidRequest, WireError
+from mcpost.wire.exact import Body, ExactReading, not_json
 
 __all__ = (
     "ErrorBody",
@@ -43,9 +41,6 @@ __all__ = (
 
 Id = int | str
 """A request's id: text or an integer, never null (J-01)."""
-
-Body = bytes | bytearray | memoryview
-"""What a message is read from."""
 
 
 class Request(msgspec.Struct):
@@ -107,14 +102,16 @@ def decode_message(body: Body) -> Request | Notification:
 
     Spec: streamable-http, "Sending Messages" (T-05, T-07); basic/index, "Messages" (J-01, T-22).
     """
+    reading = None
     try:
         message = _decode(body)
-        reading = None
+        if not _says_all(body, encode(message)):
+            reading = ExactReading(body)
     except msgspec.ValidationError:
-        reading = _Reading(body)
+        reading = ExactReading(body)
         message = reading.message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _not_json(error) from error
+        raise not_json(error) from error
     if type(message) is not dict:
         raise InvalidRequest(
             "a batch cannot be sent: every message is its own POST"
@@ -122,19 +119,9 @@ def decode_message(body: Body) -> Request | Notification:
             else "a message is a JSON object"
         )
     decoded = _classify(message)
-    if reading is None and not _is_unambiguous(body, message):
-        reading = _Reading(body)
     if reading is not None:
         reading.refuse_repeated()
     return decoded
-
-
-def _not_json(error: Exception) -> ParseError:
-    if isinstance(error, RecursionError):
-        return ParseError("the body is nested too deeply")
-    if isinstance(error, UnicodeError):
-        return ParseError("the body is not UTF-8")
-    return ParseError(f"the body is not one JSON text in UTF-8: {error}")
 
 
 def _is_id(value: object) -> bool:
@@ -165,113 +152,17 @@ def _classify(message: dict[str, Any]) -> Request | Notification:
     return Request(request_id, method, params)
 
 
-def _is_unambiguous(body: Body, message: dict[str, Any]) -> bool:
-    r"""Whether the text is quickly seen to have no object with a key twice.
+def _says_all(body: Body, written: bytes) -> bool:
+    r"""Whether it is quickly seen that what was read, written again, has every key of the body.
 
     Equal bytes are proof, and so are equally many colons: the body has one for each key that was
     written, what we write has one for each key that was kept, and strings have theirs in both,
     unless they spell it `\u003a`.
     """
-    try:
-        written = encode(message)
-    except RecursionError as error:
-        raise _not_json(error) from error
     if written == body:
         return True
     raw = bytes(body)
     return raw.count(b":") == written.count(b":") and b"\\u003" not in raw
-
-
-_MAX_DIGITS: Final = 4300
-# `1e4000` is 7 bytes on the wire and 1,700 in memory, so only some of its kind are read.
-_MAX_EXPANDED: Final = 16
-
-
-class _Reading:
-    """A text read by the exact reader: it knows which objects had a key twice.
-
-    It reads integers and numbers beyond a double (`1e400`) exactly too, so that they reach the
-    comparison with their headers, and no number turns into infinity.
-    """
-
-    __slots__ = ("_expanded", "_repeated", "_unreadable", "message")
-
-    def __init__(self, body: Body) -> None:
-        # The objects are kept, not their identities: a lost one would give its identity away.
-        self._repeated: list[dict[str, Any]] = []
-        self._expanded = 0
-        self._unreadable = False
-        try:
-            self.message = json.loads(
-                str(body, "utf-8"),
-                object_pairs_hook=self._take_object,
-                parse_int=self._take_integer,
-                parse_float=self._take_number,
-                parse_constant=self._take_constant,
-            )
-            # The reader lets lone surrogates pass; what has one cannot be written.
-            encode(self.message)
-        except (ValueError, RecursionError) as error:
-            raise _not_json(error) from error
-        if self._unreadable:
-            request_id = self.message.get("id") if type(self.message) is dict else None
-            raise InvalidRequest(
-                "a number in the body is out of range",
-                request_id=request_id if _is_id(request_id) else None,
-            )
-
-    def _take_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            self._repeated.append(value)
-        return value
-
-    def _take_integer(self, text: str) -> int | None:
-        if len(text) > _MAX_DIGITS:
-            self._unreadable = True
-            return None
-        return int(text)
-
-    def _take_number(self, text: str) -> float | int | None:
-        value = float(text)
-        if math.isfinite(value):
-            return value
-        self._expanded += 1
-        integer = parse_integer(text) if self._expanded <= _MAX_EXPANDED else None
-        self._unreadable = self._unreadable or integer is None
-        return integer
-
-    def _take_constant(self, name: str) -> NoReturn:
-        raise ValueError(f"{name} is no JSON")
-
-    def refuse_repeated(self) -> None:
-        """Refuse a key that stands twice where headers are compared with the body (T-22).
-
-        Those places are the message, its `params`, their `_meta`, and `arguments` at any depth.
-        """
-        if not self._repeated:
-            return
-        repeated = {id(value) for value in self._repeated}
-        # The id may be what stands twice: then neither of the two is the request's.
-        _refuse_if(id(self.message) in repeated, "the message", None)
-        request_id = self.message.get("id")
-        params = self.message.get("params")
-        _refuse_if(id(params) in repeated, '"params"', request_id)
-        if type(params) is dict:
-            _refuse_if(id(params.get("_meta")) in repeated, '"_meta"', request_id)
-            rest = [params.get("arguments")]
-            while rest:
-                value = rest.pop()
-                _refuse_if(id(value) in repeated, '"arguments"', request_id)
-                if type(value) is dict:
-                    rest.extend(value.values())
-                elif type(value) is list:
-                    rest.extend(value)
-
-
-def _refuse_if(condition: bool, where: str, request_id: Id | None) -> None:
-    if condition:
-        raise InvalidRequest(f"a key stands twice in {where}", request_id=request_id)
 
 
 def encode_result(
@@ -326,9 +217,9 @@ def decode_answer(data: Body) -> Response | Request | Notification:
     try:
         message = _decode(data)
     except msgspec.ValidationError:
-        message = _Reading(data).message
+        message = ExactReading(data).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _not_json(error) from error
+        raise not_json(error) from error
     if type(message) is not dict:
         raise InvalidRequest("a message is a JSON object")
     if "method" in message:

@@ -89,7 +89,7 @@ class Mirror:
             UsageError: A value that no header can stand for (H-04); it is never skipped, because
                 the server would have to refuse the call.
         """
-        lines = []
+        lines: list[tuple[str, str]] = []
         for mark in self.marks:
             value = value_at(arguments, mark.path)
             if value is not None:

@@ -73,6 +73,7 @@ def test_of_a_very_long_value_whole_parts_are_read() -> None:
         b'application/json;charset="UTF-8"',
         b"application/json ; charset = utf8",
         b"application/json;profile=x;",
+        b"application/json;=x",
     ],
 )
 def test_json_in_utf8_is_json(value: bytes) -> None:

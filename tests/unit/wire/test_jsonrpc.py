@@ -90,6 +90,19 @@ def test_what_is_not_one_json_text_in_utf8_is_a_parse_error(body: bytes) -> None
     assert (caught.value.code, caught.value.request_id) == (-32700, None)
 
 
+@pytest.mark.req("T-07/S")
+def test_at_any_depth_a_body_is_a_message_or_a_parse_error() -> None:
+    outcomes = set()
+    for depth in range(700, 1100):
+        body = call('{"d":' + "[" * depth + "]" * depth + "}")
+        try:
+            outcomes.add(type(decode_message(body)))
+        except ParseError:
+            outcomes.add(ParseError)
+
+    assert outcomes == {Request, ParseError}
+
+
 @pytest.mark.req("T-07/S", "T-05/C")
 @pytest.mark.parametrize(
     ("body", "request_id"),
