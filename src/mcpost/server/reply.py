@@ -110,7 +110,7 @@ class Reply:
             if effect is Effect.START_STREAM:
                 self._start()
             elif effect is Effect.SEND_EVENT:
-                self._door.write(sse.encode_data(note))
+                self._door.write(sse.encode_event(note))
         self._last = self._loop.time()
 
     def finish(self, status: int, body: bytes) -> None:
@@ -125,8 +125,8 @@ class Reply:
         for effect in effects:
             if effect is Effect.SEND_JSON:
                 self._door.answer(Answer(status, JSON + self._extra, body))
-            elif effect is Effect.SEND_LAST:
-                self._door.write(sse.encode_data(body))
+            elif effect is Effect.SEND_LAST_EVENT:
+                self._door.write(sse.encode_event(body))
             elif effect is Effect.END:
                 self._door.end()
 
