@@ -310,7 +310,7 @@ async def static_binary() -> BlobResourceContents:
 
 
 @server.resource("test://template/{id}/data", name="template", mime_type="application/json")
-async def template_data(id: str) -> dict[str, str]:  # noqa: A002 - the variable of the template
+async def template_data(id: str) -> dict[str, str]:
     """Give the data of one id."""
     return {"id": id, "templateTest": "true", "data": f"Data for ID: {id}"}
 
@@ -340,7 +340,7 @@ async def complete_arg1(value: str) -> list[str]:
 
 
 @server.prompt
-async def test_prompt_with_embedded_resource(resourceUri: str) -> list[PromptMessage]:  # noqa: N803
+async def test_prompt_with_embedded_resource(resourceUri: str) -> list[PromptMessage]:
     """Say something with a resource."""
     resource = TextResourceContents(resourceUri, "Embedded text.", mime_type="text/plain")
     return [
