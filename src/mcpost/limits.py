@@ -30,10 +30,16 @@ class WireLimits:
     """Bytes of one line of stdio; above it that message is lost and the stream goes on."""
 
     max_schema_depth: int = 64
-    """Nesting of an input schema that is searched for marks."""
+    """Nesting of a schema that is compiled or searched for marks."""
 
     max_schema_nodes: int = 10_000
-    """Subschemas of an input schema that are searched for marks."""
+    """Subschemas of a schema that is compiled or searched for marks."""
+
+    max_schema_work: int = 10_000_000
+    """Looks at one place of a value that a schema may ask for; each takes some 10 ns."""
+
+    max_value_depth: int = 512
+    """Nesting of a value that is checked against a schema."""
 
 
 @dataclass(frozen=True, slots=True)
