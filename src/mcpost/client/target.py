@@ -1,0 +1,69 @@
+"""From what a program names to the transport that leads there.
+
+Spec: basic/transports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mcpost.client.credentials import Auth, AuthProvider, Credentials, check_headers
+from mcpost.client.era import DualTransport, EraMemory
+from mcpost.client.http import HttpTransport
+from mcpost.client.inprocess import InProcess, Servable
+from mcpost.client.network import Network, parse_url
+from mcpost.client.transport import Transport
+from mcpost.errors import BadTarget
+from mcpost.limits import ClientLimits
+from mcpost.wire.versions import Era
+
+__all__ = ("Target", "make_transport")
+
+Target = str | Servable | Sequence[str]
+"""A URL, a server object, or the command line of a server on stdio."""
+
+
+def make_transport(
+    target: Target,
+    *,
+    headers: Mapping[str, str],
+    auth: Auth | AuthProvider | None,
+    limits: ClientLimits,
+    network: Network,
+    agent: str,
+    era: Era | None,
+    eras: EraMemory,
+) -> tuple[Transport, Credentials]:
+    """Make the transport to a target.
+
+    Args:
+        target: What the program named.
+        headers: Header lines of every request.
+        auth: The source of credentials.
+        limits: Bounds.
+        network: TLS and proxies.
+        agent: Value of `User-Agent`.
+        era: The server's era, where it is known.
+        eras: What is known of servers.
+
+    Returns:
+        The transport, and the credentials it sends.
+
+    Raises:
+        BadTarget: The target is none.
+    """
+    fixed = check_headers(headers)
+    credentials = Credentials(auth, fixed)
+    if isinstance(target, str):
+        http = HttpTransport(
+            parse_url(target),
+            network=network,
+            headers=fixed,
+            credentials=credentials,
+            limits=limits,
+            agent=agent,
+        )
+        return DualTransport(http, eras, era=era), credentials
+    if isinstance(target, Servable):
+        return InProcess(target, headers=fixed, limits=limits), credentials
+    raise BadTarget(f"{target!r} is no server: give a URL or a Server")
