@@ -1,0 +1,59 @@
+"""`mcpost serve`: serve the server of a file or module over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from typer import Argument, Option
+
+from mcpost.cli.load import load_server
+
+__all__ = ("serve",)
+
+
+def serve(
+    target: Annotated[
+        str, Argument(help="FILE.py:NAME or package.module:NAME; without NAME the only server.")
+    ],
+    host: Annotated[str, Option(help="Address to bind.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to bind; 0 lets the system pick one.")] = 8000,
+    path: Annotated[str, Option(help="Path of the endpoint.")] = "/mcp",
+    origin: Annotated[
+        list[str] | None,
+        Option(help="Origin of web pages that may call, besides this machine's; repeatable."),
+    ] = None,
+    public_host: Annotated[
+        list[str] | None,
+        Option(help="Name by which callers reach the server (the Host line); repeatable."),
+    ] = None,
+    keep_alive: Annotated[
+        float | None, Option(help="Seconds of silence after which a stream gets a comment.")
+    ] = None,
+    max_body: Annotated[int | None, Option(help="Bytes of the largest request body.")] = None,
+    max_calls: Annotated[int | None, Option(help="Calls that run at once.")] = None,
+    drain_grace: Annotated[
+        float | None, Option(help="Seconds that running calls get after SIGTERM.")
+    ] = None,
+    workers: Annotated[int, Option(help="Processes that share the port.", min=1)] = 1,
+) -> None:
+    """Serve an MCP server over HTTP until SIGTERM or Ctrl-C."""
+    server = load_server(target)
+    given = {
+        "keep_alive": keep_alive,
+        "max_body": max_body,
+        "max_calls": max_calls,
+        "drain_grace": drain_grace,
+    }
+    limits = replace(
+        server.limits, **{name: value for name, value in given.items() if value is not None}
+    )
+    server.run(
+        host=host,
+        port=port,
+        path=path,
+        origins=origin or (),
+        hosts=public_host,
+        limits=limits,
+        workers=workers,
+    )
