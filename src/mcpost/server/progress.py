@@ -138,7 +138,8 @@ class ProgressGate:
         grown = self._allowance + (now - self._refilled) / self._pause
         self._allowance = min(self._burst, grown)
         self._refilled = now
-        return self._allowance >= 1
+        # Not 1: a timer of one pause must not miss it by what floats lose.
+        return self._allowance >= 0.999
 
     def _release(self) -> None:
         self._timer = None

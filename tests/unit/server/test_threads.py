@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+
+import pytest
+
+from mcpost.server.threads import Threads
+from tests.helpers.loop import run
+
+
+def test_a_value_and_an_error_come_back() -> None:
+    async def main() -> None:
+        threads = Threads(2)
+        assert await threads.run(lambda a: a + 1, {"a": 1}) == 2
+        with pytest.raises(KeyError):
+            await threads.run(lambda: {}["x"], {})  # type: ignore[index]
+
+    run(main())
+
+
+def test_a_stop_iteration_does_not_hang_the_call() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        run(Threads(1).run(lambda: next(iter(())), {}))
+
+
+def test_context_variables_are_carried() -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def main() -> str:
+        variable.set("set")
+        return str(await Threads(1).run(variable.get, {}))
+
+    assert run(main()) == "set"
+
+
+def test_no_more_threads_run_than_allowed_and_all_work_is_done() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def work() -> int:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.002)
+        with lock:
+            now -= 1
+        return 1
+
+    async def main() -> list[int]:
+        threads = Threads(3)
+        return await asyncio.gather(*(threads.run(work, {}) for _ in range(30)))
+
+    assert sum(run(main())) == 30
+    assert most == 3
+
+
+def test_an_idle_thread_is_used_again() -> None:
+    async def main() -> set[int]:
+        threads = Threads(10)
+        return {await threads.run(threading.get_ident, {}) for _ in range(20)}
+
+    assert len(run(main())) <= 2
+
+
+def test_work_that_was_cancelled_before_its_turn_is_not_done() -> None:
+    done: list[str] = []
+    gate = threading.Event()
+
+    async def main() -> None:
+        threads = Threads(1)
+        first = asyncio.ensure_future(threads.run(gate.wait, {"timeout": 5}))
+        second = asyncio.ensure_future(threads.run(done.append, {}))
+        await asyncio.sleep(0)
+        second.cancel()
+        gate.set()
+        await first
+        await threads.run(lambda: None, {})
+
+    run(main())
+
+    assert done == []
+
+
+def test_a_cancelled_call_does_not_wait_for_its_thread() -> None:
+    gate = threading.Event()
+
+    async def main() -> None:
+        call = asyncio.ensure_future(Threads(1).run(gate.wait, {"timeout": 5}))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    run(main())
+    # The thread ends after its loop: nobody hears of it.
+    gate.set()
+
+
+def test_the_threads_do_not_keep_a_process_alive() -> None:
+    found: list[threading.Thread] = []
+    run(Threads(1).run(lambda: found.append(threading.current_thread()), {}))
+
+    assert found[0].daemon
