@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         if self._write_by <= now:
             waiting = self.unsent()
             if waiting > self._waiting - self._min_write:
-                self.abort()
+                self._write_expired()
                 return
             self._waiting = waiting
             self._write_by = now + self._write_timeout
@@ -98,6 +98,10 @@ class Connection(asyncio.Protocol):
             self._read_by = NEVER
             self._read_expired()
         self.deadline = min(self._read_by, self._write_by)
+
+    def _write_expired(self) -> None:
+        """The peer has not taken in time what it had to."""
+        self.abort()
 
     def _read_expired(self) -> None:
         """The peer has not sent in time what it had to."""

@@ -44,6 +44,8 @@ class Encoded(NamedTuple):
     lines: bytes
     dated: bool
     """Whether there is a `Date` among them."""
+    hosted: bool
+    """Whether there is a `Host` among them."""
     closes: bool
     """Whether the caller asked, by `Connection: close`, that the connection ends with it."""
 
@@ -120,15 +122,15 @@ def encode_chunk(payload: Sequence[bytes], size: int) -> list[bytes]:
 
 
 def _with_fields(first: bytes, headers: HeaderLines) -> Encoded:
-    kept = [line for line in headers if line[0] not in _FRAMING]
+    names = {name for name, _ in headers}
     closes = False
-    if len(kept) != len(headers):
-        for name, value in headers:
-            if name == b"transfer-encoding":
-                raise Misuse("transfer-encoding is written by the connection")
-            closes = closes or (name == b"connection" and value.lower() == b"close")
-    lines = b"".join([b"%b: %b\r\n" % line for line in kept])
+    if not names.isdisjoint(_FRAMING):
+        if b"transfer-encoding" in names:
+            raise Misuse("transfer-encoding is written by the connection")
+        closes = any(name == b"connection" and value.lower() == b"close" for name, value in headers)
+        headers = [line for line in headers if line[0] not in _FRAMING]
+    lines = b"".join([b"%b: %b\r\n" % line for line in headers])
     # One look for all: nothing among them is, or adds, another line.
-    if not FIELDS.fullmatch(lines) or lines.count(b"\r\n") != len(kept):
+    if not FIELDS.fullmatch(lines) or lines.count(b"\r\n") != len(headers):
         raise Misuse("a header has a name that is no token, or a control character in its value")
-    return Encoded(first + lines, any(name == b"date" for name, _ in kept), closes)
+    return Encoded(first + lines, b"date" in names, b"host" in names, closes)

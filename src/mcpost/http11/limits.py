@@ -92,9 +92,9 @@ class ConnectionLimits:
 class PoolLimits:
     """Bounds of a client's connections to one upstream."""
 
-    message: MessageLimits = MessageLimits(max_body=64 * MIB)
-    """Bounds of one response; `max_target` is not used. `max_body` does not bound a stream: see
-    `Outgoing.stream`."""
+    message: MessageLimits = MessageLimits()
+    """Bounds of one response. Its body comes piece by piece and is bounded by whoever takes it, so
+    `max_body` is not looked at, nor is `max_target`."""
 
     max_connections: int = 256
     """Connections open at once, those being made included."""

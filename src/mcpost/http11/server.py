@@ -240,9 +240,9 @@ class ServerConnection(Connection, Generic[E]):
         if 0 < length <= len(data) - start and self.sink is None:
             self._state = _ANSWER
             return self._whole(data[start : start + length], start + length)
-        if request.expect and start == len(data):
+        if request.expects and start == len(data):
             self.send(CONTINUE)
-        request.expect = None
+        request.expects = False
         self._expect_by(self._hub.loop.time() + self._limits.body_timeout)
         return start
 
@@ -341,7 +341,7 @@ class ServerConnection(Connection, Generic[E]):
         if self.keep and self._state is _BODY and request is not None:
             # The rest of the body has to be read first; whoever waits for 100 may not send one.
             short = 0 < request.length <= self._limits.max_discard
-            self.keep = short and not request.expect
+            self.keep = short and not request.expects
         return self.keep
 
     def hold_body(self, *, held: bool) -> None:
