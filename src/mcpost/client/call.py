@@ -151,6 +151,11 @@ class Caller:
         if info is not None:
             self._meta[keys.CLIENT_INFO] = dict(info)
 
+    @property
+    def running(self) -> int:
+        """How many calls are under way."""
+        return len(self._running)
+
     async def close(self) -> None:
         """End all calls; each raises `ConnectionLost` where it is awaited."""
         self.is_closed = True

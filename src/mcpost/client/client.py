@@ -169,6 +169,11 @@ class Client:
     ) -> None:
         await self.close()
 
+    @property
+    def calls_under_way(self) -> int:
+        """How many calls and listens have no answer yet."""
+        return self._caller.running
+
     async def close(self) -> None:
         """End everything: calls and listens under way fail, connections are closed."""
         for listen in list(self._listens):
