@@ -454,11 +454,15 @@ class Server:
         )
         return AsgiApp(self.endpoint(settings), path)
 
+    def serving(self) -> None:
+        """Take note that there is a door: from now on what comes and goes is told to listeners."""
+        self._served = True
+
     def endpoint(self, settings: Any) -> Any:
         """Make the endpoint that doors share: its rules, its listeners, its admission."""
         from mcpost.server.endpoint import Endpoint
 
-        self._served = True
+        self.serving()
         return Endpoint(self.features, self.bus, settings)
 
     def run(self, **options: Any) -> None:
