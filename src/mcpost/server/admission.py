@@ -1,6 +1,6 @@
-"""Admission: so many calls at once, so many in a queue, and no more.
+"""How many calls run at once, how many wait for a place, and who is sent away.
 
-Spec: T-25; RFC 9110, 15.6.4 and 10.2.3.
+Spec: ours (T-25); RFC 9110, 10.2.3 and 15.6.4.
 """
 
 from __future__ import annotations
@@ -15,70 +15,81 @@ __all__ = ("Admission", "busy")
 
 
 def busy(limits: ServerLimits, reason: str) -> Refused:
-    """Make the refusal of a server that has enough to do: 503 with `Retry-After`."""
+    """Make the refusal of a call that has to come later: 503 with `Retry-After`."""
     return Refused(503, reason, ((b"retry-after", b"%d" % limits.retry_after),))
 
 
 class Admission:
-    """The places of one event loop.
+    """The places for calls on one event loop.
 
     Args:
+        loop: The event loop.
         limits: Calls at once, calls in the queue, and the time in it.
 
-    Next: whoever was let in by `enter` or `try_enter` calls `leave` once.
+    Next: whoever got a place from `enter_nowait` or `wait_place` calls `leave` once.
     """
 
-    __slots__ = ("_limits", "_queue", "running")
+    __slots__ = ("_limits", "_loop", "_queue", "running")
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: ServerLimits) -> None:
+        self._loop = loop
         self._limits = limits
         self._queue: deque[asyncio.Future[None]] = deque()
         self.running = 0
         """Calls that have a place."""
 
-    def try_enter(self) -> bool:
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a place."""
+        return len(self._queue)
+
+    def enter_nowait(self) -> bool:
         """Take a place if one is free."""
         if self.running >= self._limits.max_calls:
             return False
         self.running += 1
         return True
 
-    def check_queue(self) -> None:
-        """Refuse where the queue is full; raises Refused (503)."""
+    def check_queue(self) -> Refused | None:
+        """Tell whether one more may wait: `None`, or what to answer instead."""
         if len(self._queue) >= self._limits.max_queued:
-            raise busy(self._limits, "the server has all the calls it can take; try again later")
+            return busy(self._limits, "the server is busy: its queue is full; try again later")
+        return None
 
-    async def enter(self) -> None:
-        """Wait for a place.
+    async def wait_place(self) -> None:
+        """Wait for a place, in the order of arrival.
 
         Raises:
-            Refused: 503; the queue is full, or the wait was too long.
+            Refused: 503 with `Retry-After`; no place became free in time.
         """
-        if self.try_enter():
+        if self.enter_nowait():
             return
-        self.check_queue()
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place: asyncio.Future[None] = self._loop.create_future()
         self._queue.append(place)
         try:
             async with asyncio.timeout(self._limits.queue_timeout):
                 await place
-        except BaseException as error:
-            # The place may have come in the same moment: it goes to the next one.
-            if place.done() and not place.cancelled():
-                self.leave()
-            else:
-                self._queue.remove(place)
-            if isinstance(error, TimeoutError):
-                raise busy(
-                    self._limits, "the server had no place for the call in time"
-                ) from error
+        except TimeoutError:
+            self._give_up(place)
+            raise busy(
+                self._limits, "the server is busy: no place became free in time; try again later"
+            ) from None
+        except asyncio.CancelledError:
+            self._give_up(place)
             raise
 
     def leave(self) -> None:
-        """Give a place back: to the first in the queue, if there is one."""
+        """Give a place back: the longest waiting call gets it."""
         while self._queue:
             place = self._queue.popleft()
             if not place.done():
                 place.set_result(None)
                 return
         self.running -= 1
+
+    def _give_up(self, place: asyncio.Future[None]) -> None:
+        if place in self._queue:
+            self._queue.remove(place)
+        elif place.done() and not place.cancelled():
+            # The place was given in the same turn in which its taker stopped waiting.
+            self.leave()

@@ -12,11 +12,19 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from mcpost.types import Change
 
-__all__ = ("Bus", "MemoryBus")
+__all__ = ("Bus", "Listener", "MemoryBus", "Missed", "Notice")
 
-Listener = Callable[[Change], None]
+
+class Missed(msgspec.Struct, frozen=True, tag="missed"):
+    """The bus was cut off for a while: any change may have happened unheard."""
+
+
+Notice = Change | Missed
+Listener = Callable[[Notice], None]
 
 
 class Bus(Protocol):
@@ -24,13 +32,13 @@ class Bus(Protocol):
 
     def publish(self, change: Change) -> None:
         """Tell all listeners of a change; may be called from any thread, and does not block."""
-        ...
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear of changes.
 
         Args:
-            listener: Called once a change, from any thread; it has to return at once.
+            listener: Called once a change, from any thread; it has to return at once. A bus that
+                may lose changes on the way calls it with `Missed` where it may have.
 
         Returns:
             A function that ends it.
@@ -44,24 +52,21 @@ class MemoryBus:
     __slots__ = ("_listeners", "_lock")
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: Notice) -> None:
         """Tell all listeners of a change; may be called from any thread."""
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
+        for listener in self._listeners:
             listener(change)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear of changes; the function that is returned ends it."""
         with self._lock:
-            self._listeners.append(listener)
+            self._listeners = (*self._listeners, listener)
 
         def unsubscribe() -> None:
             with self._lock:
-                if listener in self._listeners:
-                    self._listeners.remove(listener)
+                self._listeners = tuple(each for each in self._listeners if each is not listener)
 
         return unsubscribe

@@ -1,66 +1,72 @@
-"""Web pages as callers: preflight, and what their browser lets them read.
+"""Web pages as callers: what their browser asks, and what it lets them read.
 
-Spec: T-24; WHATWG Fetch, "HTTP extensions for CORS".
+A page that may call (its origin is allowed) may also send every `Mcp-*` header, those that mirror
+a tool's parameters included, and read the headers that a client needs.
+
+Spec: streamable-http, "Security & Endpoint" (T-03, T-24); WHATWG Fetch, "CORS protocol".
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mcpost.server.head import Answer, Head
+from mcpost.server.head import Answer, Head, HeaderLines
 from mcpost.wire.fields import is_token
 
-__all__ = ("answer_lines", "preflight")
+__all__ = ("VARY", "answer_preflight", "lines_for")
 
+# Without these no page could send a message; what a request asks for beyond them is allowed if it
+# is a header of the protocol, so that a tool which mirrors a new parameter needs no setting.
 _ALLOWED: Final = (
-    b"accept",
-    b"authorization",
-    b"content-type",
-    b"last-event-id",
-    b"mcp-method",
-    b"mcp-name",
-    b"mcp-protocol-version",
-    b"mcp-session-id",
+    "Accept",
+    "Authorization",
+    "Content-Type",
+    "Last-Event-ID",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
+    "Mcp-Session-Id",
+    "traceparent",
+    "tracestate",
+    "baggage",
 )
-_PARAM: Final = b"mcp-param-"
-_EXPOSED: Final = b"mcp-session-id, retry-after, www-authenticate"
-_MAX_REQUESTED: Final = 128
+_KNOWN: Final = frozenset(name.lower() for name in _ALLOWED)
+_EXPOSED: Final = b"MCP-Protocol-Version, Mcp-Session-Id, Retry-After, WWW-Authenticate"
+_MAX_AGE: Final = b"7200"
+_MAX_REQUESTED: Final = 8192
+
+VARY: Final = (b"vary", b"Origin")
 
 
-def answer_lines(origin: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    """The lines by which a page of an allowed origin may read an answer."""
+def lines_for(origin: bytes) -> HeaderLines:
+    """The lines that let a page of an allowed origin read an answer."""
     return (
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", _EXPOSED),
-        (b"vary", b"origin"),
+        VARY,
     )
 
 
-def preflight(head: Head, origin: bytes, methods: bytes) -> Answer:
-    """Answer a preflight of an allowed origin.
-
-    Every `Mcp-Param-*` that is asked for is allowed: which of them a tool mirrors is told by its
-    schema, and an unknown one is ignored by the call itself (H-11).
+def answer_preflight(head: Head, origin: bytes) -> Answer:
+    """Answer the question of a browser whether a page of an allowed origin may send a message.
 
     Args:
-        head: The OPTIONS request.
-        origin: Its origin.
-        methods: The methods of the endpoint, as in `POST`.
+        head: An `OPTIONS` request.
+        origin: Its origin, which is allowed.
     """
-    requested = b",".join(head.values(b"access-control-request-headers")).lower()
-    names = [name.strip() for name in requested.split(b",")[:_MAX_REQUESTED]]
-    mirrored = [
-        name
-        for name in names
-        if name.startswith(_PARAM) and is_token(name.decode("latin-1"))
-    ]
+    asked = b",".join(head.get_all(b"access-control-request-headers"))[:_MAX_REQUESTED]
+    names = list(_ALLOWED)
+    for part in asked.decode("latin-1").split(","):
+        name = part.strip().lower()
+        if name.startswith("mcp-") and name not in _KNOWN and is_token(name):
+            names.append(name)
     return Answer(
         204,
         (
-            *answer_lines(origin),
-            (b"access-control-allow-methods", methods),
-            (b"access-control-allow-headers", b", ".join((*_ALLOWED, *mirrored))),
-            (b"access-control-max-age", b"600"),
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-methods", b"POST"),
+            (b"access-control-allow-headers", ", ".join(names).encode()),
+            (b"access-control-max-age", _MAX_AGE),
+            (b"vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers"),
         ),
-        b"",
     )

@@ -1,4 +1,8 @@
-"""The head of a request and the whole of an answer, as doors and the endpoint pass them on.
+"""What an endpoint and its doors say to each other.
+
+A door knows one way of serving HTTP (an ASGI server, our own engine). It gives the endpoint a
+`Head` and then the body, and does what the endpoint asks of it: one whole answer, or a stream. It
+has no rules of its own.
 
 Spec: RFC 9110, 6; streamable-http.
 """
@@ -6,73 +10,94 @@ Spec: RFC 9110, 6; streamable-http.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mcpost.server.call import Principal
+from mcpost.wire.accept import BOTH, Accepted
 
-__all__ = ("Answer", "Door", "Head", "HeaderLines")
+__all__ = ("JSON", "STREAM", "Answer", "Door", "Head", "HeaderLines")
 
-HeaderLines = Sequence[tuple[bytes, bytes]]
+HeaderLines = tuple[tuple[bytes, bytes], ...]
+
+JSON: Final = (b"content-type", b"application/json")
+STREAM: Final[HeaderLines] = (
+    (b"content-type", b"text/event-stream"),
+    # Proxies are told neither to keep nor to collect it (T-12).
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
 
 
 class Head:
-    """What is known of a request before its body."""
+    """The head of an HTTP request, and what the endpoint has found out from it.
 
-    __slots__ = ("headers", "method", "path", "peer", "principal")
+    Args:
+        method: The HTTP method, as in `POST`.
+        path: The path, decoded, without the query.
+        headers: Header lines in their order: names in lower case, values without outer blanks.
+        peer: Address of whoever is connected, where it is known.
+    """
+
+    __slots__ = ("accepted", "headers", "lines", "method", "path", "peer", "principal")
 
     def __init__(
-        self, method: str, path: str, headers: HeaderLines, peer: str | None = None
+        self,
+        method: str,
+        path: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        peer: str | None = None,
     ) -> None:
         self.method = method
         self.path = path
         self.headers = headers
-        """Header lines in order; names in lower case."""
         self.peer = peer
-        """Address of whoever is connected, where the door knows it."""
         self.principal: Principal | None = None
-        """Who calls, once authentication has found out."""
+        """Who calls, once that is found out."""
+        self.accepted: Accepted = BOTH
+        """The forms of an answer that the caller takes."""
+        self.lines: HeaderLines = ()
+        """Header lines that every answer to this request carries."""
 
-    def values(self, name: bytes) -> list[bytes]:
-        """The values of all lines of a header."""
-        return [value for each, value in self.headers if each == name]
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the only line of a name; `None` if there is none, or more than one."""
+        found = self.get_all(name)
+        return found[0] if len(found) == 1 else None
+
+    def get_all(self, name: bytes) -> list[bytes]:
+        """The values of all lines of a name (in lower case), in their order."""
+        return [value for key, value in self.headers if key == name]
 
 
 class Answer(NamedTuple):
-    """A whole answer."""
+    """A whole HTTP response."""
 
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    """Without `Content-Length`, which the door writes."""
-    body: bytes
+    headers: HeaderLines
+    """All lines, `content-length` among them where there is a body."""
+    body: bytes = b""
 
 
 class Door(Protocol):
-    """What a transport can do for one answer. Plain functions: none of them waits."""
+    """What a transport does for one answer. None of it blocks; all of it is called on the loop."""
 
     def answer(self, answer: Answer) -> None:
-        """Send a whole answer."""
-        ...
+        """Send one whole answer."""
 
     def start(self, status: int, headers: HeaderLines) -> None:
-        """Open a stream."""
-        ...
+        """Send the head of a stream."""
 
     def write(self, chunk: bytes) -> None:
-        """Send a piece of the stream; what is written in one turn of the loop goes out as one."""
-        ...
+        """Send a piece of the stream: the first at once, those of one loop turn joined."""
 
     def end(self) -> None:
-        """End the stream."""
-        ...
+        """End the stream, once all of it is sent."""
 
     def abort(self) -> None:
-        """Cut the connection, so that the peer sees that the answer is not whole."""
-        ...
+        """Cut the stream off, so that the peer sees that it is not whole; throw away what waits."""
 
     def pending(self) -> int:
         """Tell how many bytes wait for the peer to take them."""
         ...
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call a function when the peer has left."""
-        ...
+        """Call `gone` once if the peer leaves before the answer ends; asked for once at most."""

@@ -1,24 +1,24 @@
 """`subscriptions/listen`: streams that tell of changes.
 
-Each stream hears only what it asked for and the server offers; the first message says which that
-is. A notice is encoded once and given to each stream with its own subscription id. An idle stream
-costs no task and no timer of its own.
+Each stream hears only what it asked for and the server offers; its first message says which that
+is, and every message carries the id of its request. A notice is encoded once for all streams of
+one id. An idle stream costs no task and no timer of its own.
 
-Spec: patterns/subscriptions (P-04, P-05); schema, `SubscriptionsListenRequest`.
+Spec: patterns/subscriptions (P-04, P-05); schema, `SubscriptionFilter`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from mcpost.errors import InvalidParams
+from mcpost.errors import InvalidParams, Refused
 from mcpost.limits import ServerLimits
 from mcpost.server.admission import busy
-from mcpost.server.bus import Bus
-from mcpost.server.reply import Reply
+from mcpost.server.bus import Bus, Missed, Notice
+from mcpost.server.head import Door, Head
+from mcpost.server.reply import Reply, Terms
 from mcpost.types import (
     Change,
     Implementation,
@@ -28,14 +28,16 @@ from mcpost.types import (
     ToolsChanged,
 )
 from mcpost.wire import meta
-from mcpost.wire.jsonrpc import Id, Request, encode, encode_result
+from mcpost.wire.jsonrpc import Request, encode
 
-__all__ = ("FLAGS", "Listeners", "read_filter")
+__all__ = ("METHOD", "Listen", "Listens", "can_listen", "read_filter")
 
-FLAGS: Final = {
-    "toolsListChanged": ("tools", ToolsChanged),
-    "promptsListChanged": ("prompts", PromptsChanged),
-    "resourcesListChanged": ("resources", ResourcesChanged),
+METHOD: Final = "subscriptions/listen"
+
+FLAGS: Final[dict[str, tuple[str, Change]]] = {
+    "toolsListChanged": ("tools", ToolsChanged()),
+    "promptsListChanged": ("prompts", PromptsChanged()),
+    "resourcesListChanged": ("resources", ResourcesChanged()),
 }
 """The yes-or-no members of a filter, with the capability and the change they stand for."""
 
@@ -45,10 +47,20 @@ _METHODS: Final[dict[type, bytes]] = {
     ResourcesChanged: b"notifications/resources/list_changed",
     ResourceUpdated: b"notifications/resources/updated",
 }
+_KEY: Final = meta.SUBSCRIPTION_ID.encode()
+
+
+def can_listen(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a server that declares these capabilities has anything to tell."""
+    return any(
+        each.get("listChanged") or each.get("subscribe")
+        for each in capabilities.values()
+        if isinstance(each, dict)
+    )
 
 
 def read_filter(
-    params: dict[str, Any], capabilities: dict[str, Any], limits: ServerLimits
+    params: Mapping[str, Any], capabilities: Mapping[str, Any], limits: ServerLimits
 ) -> dict[str, Any]:
     """Read the filter of a listen, and keep what is honoured.
 
@@ -88,104 +100,173 @@ def read_filter(
     return honoured
 
 
-class _Listener:
-    """One open stream."""
-
-    __slots__ = ("changes", "id", "id_json", "reply", "uris")
-
-    def __init__(self, request_id: Id, honoured: dict[str, Any], reply: Reply) -> None:
-        self.id = request_id
-        self.id_json = encode(request_id)
-        self.reply = reply
-        self.changes = frozenset(FLAGS[flag][1] for flag in honoured if flag in FLAGS)
-        self.uris = frozenset(honoured.get("resourceSubscriptions", ()))
-
-    def wants(self, change: Change) -> bool:
-        if isinstance(change, ResourceUpdated):
-            return change.uri in self.uris
-        return type(change) in self.changes
+def _changes(honoured: Mapping[str, Any]) -> tuple[Change, ...]:
+    """The changes that a stream with this filter hears of."""
+    flags = [change for flag, (_, change) in FLAGS.items() if flag in honoured]
+    return (*flags, *map(ResourceUpdated, honoured.get("resourceSubscriptions", ())))
 
 
-class Listeners:
-    """The open streams of one event loop.
+def _encode_change(change: Change, id_json: bytes) -> bytes:
+    uri = b',"uri":%b' % encode(change.uri) if isinstance(change, ResourceUpdated) else b""
+    return b'{"jsonrpc":"2.0","method":"%b","params":{"_meta":{"%b":%b}%b}}' % (
+        _METHODS[type(change)],
+        _KEY,
+        id_json,
+        uri,
+    )
+
+
+class Listen(Reply):
+    """One open stream.
 
     Args:
-        bus: Where changes come from.
-        limits: The number of streams.
-        info: Who the server is, for the closing result.
-        loop: The loop.
+        door: Where it goes.
+        request: The request that opened it.
+        head: The head it came with.
+        terms: What holds for all replies.
+        honoured: The honoured filter.
+        listens: All streams of this loop.
     """
 
-    __slots__ = ("_bus", "_info", "_limits", "_loop", "_open", "_thread", "_unsubscribe")
+    __slots__ = ("_listens", "changes", "id_json")
 
     def __init__(
         self,
+        door: Door,
+        request: Request,
+        head: Head,
+        terms: Terms,
+        *,
+        honoured: Mapping[str, Any],
+        listens: Listens,
+    ) -> None:
+        super().__init__(door, request.id, head, terms)
+        self._listens = listens
+        self.id_json = encode(request.id)
+        self.changes = _changes(honoured)
+        """What it hears of."""
+
+    def acknowledge(self, honoured: Mapping[str, Any]) -> None:
+        """Send the first message: which of the wishes are honoured."""
+        self.note(
+            b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",'
+            b'"params":{"_meta":{"%b":%b},"notifications":%b}}'
+            % (_KEY, self.id_json, encode(honoured))
+        )
+
+    def cancel(self) -> None:
+        """Forget the stream: nobody reads it any more."""
+        self._listens.forget(self)
+
+
+class Listens:
+    """The open streams of one event loop.
+
+    Args:
+        loop: The loop.
+        bus: Where changes come from.
+        limits: The number of streams.
+        info: Who the server is, for the closing result.
+    """
+
+    __slots__ = (
+        "_bus",
+        "_by_change",
+        "_heard",
+        "_info",
+        "_limits",
+        "_loop",
+        "_open",
+        "_unsubscribe",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
         bus: Bus,
         limits: ServerLimits,
         info: Implementation,
-        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self._loop = loop
         self._bus = bus
         self._limits = limits
         self._info = info
-        self._loop = loop
-        self._thread = threading.get_ident()
-        self._open: dict[_Listener, None] = {}
+        self._open: dict[Listen, None] = {}
+        self._by_change: dict[Change, dict[Listen, None]] = {}
+        self._heard: dict[Notice, None] = {}
+        """What was heard in this turn of the loop; what is said twice in it is told once."""
         self._unsubscribe: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, request: Request, honoured: dict[str, Any], reply: Reply) -> None:
-        """Open a stream: its first message says what it will hear.
-
-        Raises:
-            Refused: 503; there are as many as the server takes.
-        """
+    def check_room(self) -> Refused | None:
+        """Tell whether one more may be opened: `None`, or what to answer instead."""
         if len(self._open) >= self._limits.max_listens:
-            raise busy(self._limits, "the server has all the listens it can take; try again later")
-        listener = _Listener(request.id, honoured, reply)
-        reply.hold()
-        reply.on_gone = lambda: self._forget(listener)
-        self._open[listener] = None
+            return busy(self._limits, "the server has all the listens it can take; try again later")
+        return None
+
+    def open(self, listen: Listen, honoured: Mapping[str, Any]) -> None:
+        """Open a stream: its first message says what it will hear of."""
+        # Subscribed first: what changes from now on comes after the acknowledgement.
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(self._hear)
-        reply.notify(
-            b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",'
-            b'"params":{"_meta":{"%b":%b},"notifications":%b}}'
-            % (meta.SUBSCRIPTION_ID.encode(), listener.id_json, encode(honoured))
-        )
+        self._open[listen] = None
+        for change in listen.changes:
+            self._by_change.setdefault(change, {})[listen] = None
+        listen.acknowledge(honoured)
 
-    def _forget(self, listener: _Listener) -> None:
-        self._open.pop(listener, None)
+    def forget(self, listen: Listen) -> None:
+        """Take a stream off the lists."""
+        if self._open.pop(listen, self) is self:
+            return
+        for change in listen.changes:
+            those = self._by_change[change]
+            del those[listen]
+            if not those:
+                del self._by_change[change]
         if not self._open and self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
 
-    def _hear(self, change: Change) -> None:
-        # A bus may call from any thread, a shared one always does.
-        if threading.get_ident() == self._thread:
-            self._tell(change)
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, change)
-
-    def _tell(self, change: Change) -> None:
-        start = b'{"jsonrpc":"2.0","method":"%b","params":{"_meta":{"%b":' % (
-            _METHODS[type(change)],
-            meta.SUBSCRIPTION_ID.encode(),
-        )
-        end = b"}}}"
-        if isinstance(change, ResourceUpdated):
-            end = b'},"uri":%b}}' % encode(change.uri)
-        for listener in [each for each in self._open if each.wants(change)]:
-            listener.reply.notify(start + listener.id_json + end)
-
     def close(self) -> None:
         """End all streams, each with its result (P-05)."""
-        for listener in list(self._open):
-            self._forget(listener)
-            result = {
-                "resultType": "complete",
-                "_meta": {meta.SUBSCRIPTION_ID: listener.id, meta.SERVER_INFO: self._info},
-            }
-            listener.reply.finish(200, encode_result(listener.id, result))
+        for listen in list(self._open):
+            self.forget(listen)
+            listen.result(
+                {
+                    "resultType": "complete",
+                    "_meta": {meta.SUBSCRIPTION_ID: listen.id, meta.SERVER_INFO: self._info},
+                }
+            )
+
+    def _hear(self, notice: Notice) -> None:
+        # Always by the loop: a bus calls from any thread, and an author in the midst of a change.
+        try:
+            self._loop.call_soon_threadsafe(self._collect, notice)
+        except RuntimeError:
+            # The loop is closed, and with it all its streams.
+            if self._unsubscribe is not None:
+                self._unsubscribe()
+
+    def _collect(self, notice: Notice) -> None:
+        if not self._heard:
+            self._loop.call_soon(self._tell_all)
+        self._heard[notice] = None
+
+    def _tell_all(self) -> None:
+        notices, self._heard = self._heard, {}
+        changes: Iterable[Notice] = notices
+        if Missed() in notices:
+            # Whatever may have been missed is told as changed: to look again is always right.
+            changes = list(self._by_change)
+        for change in changes:
+            self._tell(change)
+
+    def _tell(self, change: Any) -> None:
+        encoded: dict[bytes, bytes] = {}
+        for listen in list(self._by_change.get(change, ())):
+            message = encoded.get(listen.id_json)
+            if message is None:
+                message = encoded[listen.id_json] = _encode_change(change, listen.id_json)
+            listen.note(message)

@@ -16,7 +16,21 @@ from mcpost.server.head import JSON, Answer, HeaderLines
 from mcpost.wire import jsonrpc
 from mcpost.wire.status import status_of
 
-__all__ = ("CLOSE", "answer_error", "answer_refused", "json_answer", "refusal")
+__all__ = (
+    "ACCEPTED",
+    "CLOSE",
+    "CONTENT_TYPE",
+    "HOST",
+    "LENGTH",
+    "NOT_ACCEPTABLE",
+    "NOT_FOUND",
+    "ORIGIN",
+    "SLOW_BODY",
+    "answer_error",
+    "answer_refused",
+    "json_answer",
+    "refusal",
+)
 
 CLOSE: Final = (b"connection", b"close")
 """Sent where the rest of the body will not be read, so the connection is of no further use."""
@@ -27,9 +41,7 @@ def json_answer(status: int, body: bytes, lines: HeaderLines = ()) -> Answer:
     return Answer(status, (JSON, (b"content-length", b"%d" % len(body)), *lines), body)
 
 
-def answer_error(
-    error: WireError, lines: HeaderLines = (), *, by_handler: bool = False
-) -> Answer:
+def answer_error(error: WireError, lines: HeaderLines = (), *, by_handler: bool = False) -> Answer:
     """Build the answer that carries a JSON-RPC error, with the status of the one table."""
     status = status_of(error, by_handler=by_handler)
     return json_answer(status, jsonrpc.encode_error(error), lines)
@@ -53,9 +65,7 @@ NOT_FOUND: Final = refusal(404, "there is nothing at this path")
 ACCEPTED: Final = Answer(202, ((b"content-length", b"0"),))
 ORIGIN: Final = refusal(403, "this Origin may not call here; see the setting origins")
 HOST: Final = refusal(403, "this Host is not served here; see the setting hosts")
-CONTENT_TYPE: Final = refusal(
-    415, "send the message as Content-Type: application/json, in UTF-8"
-)
+CONTENT_TYPE: Final = refusal(415, "send the message as Content-Type: application/json, in UTF-8")
 LENGTH: Final = refusal(400, "Content-Length is no number", CLOSE)
 NOT_ACCEPTABLE: Final = refusal(
     406, "send Accept: application/json, text/event-stream; the Accept header admits neither"

@@ -1,34 +1,43 @@
-"""One answer's life: JSON until something has to be said first, then a stream.
+"""One answer's life on the wire: JSON unless something has to be said first, then a stream.
 
-The shell round `wire.exchange`: the table says what may happen, this carries it out on a door, and
-adds what the table does not know: time, the peer's pace, and the task that does the work.
+The moves are those of `mcpost.wire.exchange`; this is the shell that carries out their effects
+through a door. Nothing here waits.
 
 Spec: streamable-http, "Receiving Messages", "Cancellation" (T-09 to T-15).
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from mcpost.limits import ServerLimits
-from mcpost.server.call import Call
-from mcpost.server.head import Answer, Door
-from mcpost.wire import sse
+import msgspec
+
+from mcpost.errors import WireError
+from mcpost.server.head import STREAM, Answer, Door, Head
+from mcpost.server.pulse import Lane
+from mcpost.server.refusals import json_answer
+from mcpost.wire import jsonrpc
 from mcpost.wire.exchange import Effect, Event, State, step
+from mcpost.wire.sse import COMMENT, encode_event
+from mcpost.wire.status import OK, status_of
 
-__all__ = ("JSON", "STREAM", "Reply")
+__all__ = ("Reply", "Terms")
 
-Lines = tuple[tuple[bytes, bytes], ...]
-
-JSON: Final[Lines] = ((b"content-type", b"application/json"),)
-STREAM: Final[Lines] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)
-
+_log = logging.getLogger("mcpost.server")
 _PROGRESS: Final = b'{"jsonrpc":"2.0","method":"notifications/progress"'
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all replies of an endpoint."""
+
+    keep_alive: Lane[Reply]
+    """Where a reply waits until it has been silent for too long."""
+    max_buffer: int
+    """Bytes that may wait for a slow reader."""
 
 
 class Reply:
@@ -36,143 +45,134 @@ class Reply:
 
     Args:
         door: Where it goes.
-        limits: Keep-alive, the longest call, and the buffer of a slow reader.
-        extra: Header lines that every answer of this request has (CORS).
+        request_id: The request's id.
+        head: The request's head.
+        terms: What holds for all.
     """
 
-    __slots__ = (
-        "_deadline",
-        "_door",
-        "_extra",
-        "_last",
-        "_limits",
-        "_loop",
-        "_state",
-        "_watching",
-        "call",
-        "on_gone",
-        "over",
-        "task",
-        "timed_out",
-    )
+    __slots__ = ("_accepted", "_door", "_lines", "_terms", "_watched", "id", "state")
 
-    def __init__(
-        self,
-        door: Door,
-        limits: ServerLimits,
-        loop: asyncio.AbstractEventLoop,
-        extra: Lines = (),
-    ) -> None:
+    def __init__(self, door: Door, request_id: jsonrpc.Id, head: Head, terms: Terms) -> None:
+        self.id = request_id
+        self.state = State.UNDECIDED
         self._door = door
-        self._limits = limits
-        self._loop = loop
-        self._extra = extra
-        self._state = State.UNDECIDED
-        self._last = loop.time()
-        self._deadline: float | None = self._last + limits.call_timeout
-        self._watching = False
-        self.call: Call | None = None
-        """The call whose `cancelled` is set when the peer leaves."""
-        self.task: asyncio.Task[object] | None = None
-        """The task that is cancelled then."""
-        self.on_gone: object = None
-        """A function to call then, for what has no task."""
-        self.over = False
-        """Whether the answer is out, or nobody is there to take it."""
-        self.timed_out = False
-        """Whether the work was cancelled because it took too long."""
+        self._lines = head.lines
+        self._accepted = head.accepted
+        self._terms = terms
+        self._watched = False
 
-    @property
-    def state(self) -> State:
-        """Where the answer stands."""
-        return self._state
-
-    def hold(self) -> None:
-        """Let the answer last as long as the peer wants it: a listen has no deadline."""
-        self._deadline = None
-
-    def notify(self, note: bytes) -> None:
-        """Say something before the answer: the answer becomes a stream.
+    def note(self, notification: bytes) -> None:
+        """Send a notification of this request; it goes out before anything that follows.
 
         Args:
-            note: One encoded notification of this request.
-        """
-        waiting = self._door.pending()
-        if waiting > self._limits.max_stream_buffer:
-            # A reader this slow would cost memory without end.
-            self.gone()
-            self._door.abort()
-            return
-        if 4 * waiting > self._limits.max_stream_buffer and note.startswith(_PROGRESS):
-            return
-        self._state, effects = step(self._state, Event.NOTE)
-        for effect in effects:
-            if effect is Effect.START_STREAM:
-                self._start()
-            elif effect is Effect.SEND_EVENT:
-                self._door.write(sse.encode_event(note))
-        self._last = self._loop.time()
+            notification: One encoded JSON-RPC notification, on one line. It is dropped for a
+                caller that takes no stream, or has left.
 
-    def finish(self, status: int, body: bytes) -> None:
-        """Give the answer.
+        Raises:
+            IllegalMove: The answer is out already.
+        """
+        if not self._accepted.stream:
+            return
+        pending = self._door.pending()
+        if pending > self._terms.max_buffer >> 2:
+            if pending > self._terms.max_buffer:
+                self._cut(pending)
+            elif notification.startswith(_PROGRESS):
+                # The next progress says more than this one, and the reader is behind already.
+                return
+        self._move(Event.NOTE, encode_event(notification))
+
+    def silence(self) -> None:
+        """Send a comment, so that whoever is between does not take the silence for an end."""
+        if not self._accepted.stream:
+            return
+        if self._door.pending():
+            # The reader is behind: there is something on its way to it already.
+            self._terms.keep_alive.touch(self)
+        else:
+            self._move(Event.SILENCE, COMMENT)
+
+    def result(self, result: Mapping[str, Any] | msgspec.Raw) -> None:
+        """Send the result, which ends the answer.
+
+        Raises:
+            IllegalMove: The answer is out already.
+            TypeError: The result has a value that JSON has not; nothing is sent.
+        """
+        self._finish(OK, jsonrpc.encode_result(self.id, result))
+
+    def error(self, error: WireError, *, by_handler: bool = True) -> None:
+        """Send an error, which ends the answer.
 
         Args:
-            status: HTTP status, for an answer that is JSON.
-            body: The encoded response.
+            error: The error; it gets this request's id.
+            by_handler: As for `status_of`.
+
+        Raises:
+            IllegalMove: The answer is out already.
         """
-        self._state, effects = step(self._state, Event.FINAL)
-        self.over = True
+        error.request_id = self.id
+        self._finish(status_of(error, by_handler=by_handler), jsonrpc.encode_error(error))
+
+    def refuse(self, answer: Answer) -> None:
+        """Send a whole answer of another making, in place of a result.
+
+        Raises:
+            IllegalMove: The answer is out already.
+        """
+        self.state, effects = step(self.state, Event.FINAL)
         for effect in effects:
             if effect is Effect.SEND_JSON:
-                self._door.answer(Answer(status, JSON + self._extra, body))
+                self._door.answer(answer)
             elif effect is Effect.SEND_LAST_EVENT:
-                self._door.write(sse.encode_event(body))
+                self._door.write(encode_event(answer.body))
             elif effect is Effect.END:
                 self._door.end()
+        self._terms.keep_alive.discard(self)
 
     def gone(self) -> None:
-        """Take note that the peer has left: the work is cancelled, and nothing more is said."""
-        self._state, effects = step(self._state, Event.GONE)
-        self.over = True
-        if Effect.CANCEL not in effects:
-            return
-        if self.call is not None:
-            self.call.cancelled = True
-        if self.task is not None:
-            self.task.cancel()
-        if callable(self.on_gone):
-            self.on_gone()
+        """Take note that the peer has left."""
+        self._move(Event.GONE)
 
-    def beat(self, now: float) -> float | None:
-        """Do what time asks for: watch the peer, keep the stream alive, end what takes too long.
-
-        Called by the pulse.
-        """
-        self._watch()
-        if self._deadline is not None and now >= self._deadline:
-            self.timed_out = True
-            if self.call is not None:
-                self.call.cancelled = True
-            if self.task is not None:
-                self.task.cancel()
-            return None
-        due = self._last + self._limits.keep_alive
-        if now >= due - 0.001:
-            self._state, effects = step(self._state, Event.SILENCE)
-            for effect in effects:
-                if effect is Effect.START_STREAM:
-                    self._start()
-                elif effect is Effect.SEND_COMMENT:
-                    self._door.write(sse.COMMENT)
-            self._last = now
-            due = now + self._limits.keep_alive
-        return due if self._deadline is None else min(due, self._deadline)
-
-    def _start(self) -> None:
-        self._door.start(200, STREAM + self._extra)
-        self._watch()
-
-    def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
+    def watch(self) -> None:
+        """Have the door tell when the peer leaves; asked for late, because it may cost a task."""
+        if not self._watched:
+            self._watched = True
             self._door.watch(self.gone)
+
+    def cancel(self) -> None:
+        """Stop the work behind the answer: nobody waits for it any more."""
+
+    def _cut(self, pending: int) -> None:
+        _log.warning(
+            "request %r: the reader left %d bytes unread, its stream is cut", self.id, pending
+        )
+        self.gone()
+        self._door.abort()
+
+    def _finish(self, status: int, message: bytes) -> None:
+        if not self._accepted.json and status == OK and self.state is State.UNDECIDED:
+            # A caller that takes streams only gets a stream of one event.
+            self._move(Event.SILENCE, COMMENT)
+        self.state, effects = step(self.state, Event.FINAL)
+        for effect in effects:
+            if effect is Effect.SEND_JSON:
+                self._door.answer(json_answer(status, message, self._lines))
+            elif effect is Effect.SEND_LAST_EVENT:
+                self._door.write(encode_event(message))
+            elif effect is Effect.END:
+                self._door.end()
+                self._terms.keep_alive.discard(self)
+
+    def _move(self, event: Event, chunk: bytes = b"") -> None:
+        self.state, effects = step(self.state, event)
+        for effect in effects:
+            if effect is Effect.SEND_EVENT or effect is Effect.SEND_COMMENT:
+                self._door.write(chunk)
+                self._terms.keep_alive.touch(self)
+            elif effect is Effect.START_STREAM:
+                self._door.start(OK, STREAM + self._lines)
+                self.watch()
+            elif effect is Effect.CANCEL:
+                self._terms.keep_alive.discard(self)
+                self.cancel()

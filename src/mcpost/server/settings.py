@@ -29,6 +29,8 @@ class Settings:
     hosts: Hosts | None
     """`None` does not look at `Host`."""
     authenticate: Authenticate | None
+    varies: bool
+    """Whether pages of some other origin may call, so that answers depend on the origin."""
 
     @classmethod
     def make(
@@ -41,12 +43,27 @@ class Settings:
     ) -> Settings:
         """Make settings of plain values.
 
+        Args:
+            limits: The bounds.
+            origins: Origins of web pages that may call, besides those of this machine.
+            hosts: Names that `Host` may have, besides those of this machine; pages of these hosts
+                may call too. `None` does not look at `Host`: behind an unknown name that is right,
+                since a page that rebinds its own name still says its own `Origin`.
+            authenticate: Finds out who calls.
+
         Raises:
             UsageError: An origin or host that is none.
         """
+        own = [
+            f"{scheme}://{host}"
+            for host in hosts or ()
+            if host != "*"
+            for scheme in ("https", "http")
+        ]
         return cls(
             limits,
-            Origins(origins),
+            Origins([*origins, *own]),
             None if hosts is None else Hosts(hosts),
             authenticate,
+            bool(origins or own),
         )

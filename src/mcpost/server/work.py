@@ -50,9 +50,7 @@ class Stop(enum.Enum):
 
 
 @types.coroutine
-def drive(
-    work: Coroutine[Any, Any, Any], waits: Callable[[], None]
-) -> Generator[Any, Any, Any]:
+def drive(work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> Generator[Any, Any, Any]:
     """Run a coroutine as `await` does, and call `waits` when it has to wait for the first time.
 
     Args:
@@ -73,7 +71,7 @@ def drive(
             except StopIteration as stop:
                 return stop.value
         else:
-            return (yield from work)  # type: ignore[misc]
+            return (yield from work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +101,18 @@ class Work(Reply):
         crew: What all calls share.
     """
 
-    __slots__ = ("_crew", "_has_place", "_stopped", "_task", "call")
+    __slots__ = ("_crew", "_has_place", "_stopped", "call", "task")
 
     def __init__(
         self, door: Door, request: jsonrpc.Request, meta: RequestMeta, head: Head, crew: Crew
     ) -> None:
         super().__init__(door, request.id, head, crew.terms)
-        self.call = Call(
-            request, meta, self.note, headers=head.headers, principal=head.principal
-        )
+        self.call = Call(request, meta, self.note, headers=head.headers, principal=head.principal)
         self._crew = crew
         self._has_place = False
         self._stopped: Stop | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task that runs the handler, while it has to wait."""
 
     def begin(self) -> Coroutine[Any, Any, None] | None:
         """Start the call.
@@ -146,15 +143,15 @@ class Work(Reply):
     def stop(self, reason: Stop) -> None:
         """Stop the handler; the first reason counts."""
         self.call.cancelled = True
-        if self._stopped is not None or self._task is None:
+        if self._stopped is not None or self.task is None:
             return
         self._stopped = reason
-        if self._task is asyncio.current_task():
+        if self.task is asyncio.current_task():
             # The handler itself has just filled the buffer of a slow reader. A task that cancels
             # itself is hit at its next wait, which may be no longer ours.
-            self._task.get_loop().call_soon(self._cancel_task)
+            self.task.get_loop().call_soon(self._cancel_task)
         else:
-            self._task.cancel()
+            self.task.cancel()
 
     def cancel(self) -> None:
         """Stop the handler, because the peer has left."""
@@ -167,7 +164,7 @@ class Work(Reply):
         self._crew.deadline.touch(self)
 
     async def _run(self, outcome: Awaitable[Outcome]) -> None:
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
         self._crew.running.add(self)
         try:
             if isinstance(outcome, Coroutine):
@@ -183,7 +180,7 @@ class Work(Reply):
         except asyncio.CancelledError as error:
             if self._stopped is not None:
                 self.error(InternalError(self._stopped.value))
-            elif self._task is not None and self._task.cancelling():
+            elif self.task is not None and self.task.cancelling():
                 self.call.cancelled = True
                 raise
             else:
@@ -203,8 +200,8 @@ class Work(Reply):
         self._crew.patience.touch(self)
 
     def _cancel_task(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def _fail(self, error: BaseException) -> None:
         _log.error("%s failed", self.call.method, exc_info=error)
@@ -218,7 +215,7 @@ class Work(Reply):
         crew.terms.keep_alive.discard(self)
         if self._has_place:
             crew.admission.leave()
-        if self._stopped is not None and self._task is not None:
+        if self._stopped is not None and self.task is not None:
             # The cancellation was ours and is dealt with.
-            self._task.uncancel()
-        self._task = None
+            self.task.uncancel()
+        self.task = None

@@ -1,0 +1,404 @@
+"""The door for ASGI servers: one application, mounted anywhere, with nothing to wire up.
+
+It needs no lifespan (and answers that protocol where it is the root), takes its path with and
+without a slash at the end and never redirects. A call costs no task: the server's own task of the
+request runs it. What a stream has to say is sent by a task that lives while there is something to
+send; an idle stream has none.
+
+Spec: ASGI 3.0 "HTTP & WebSocket"; streamable-http (T-01, T-07, T-10, T-15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from typing import Any, Protocol, cast
+
+from mcpost.errors import UsageError
+from mcpost.server import refusals
+from mcpost.server.endpoint import Endpoint
+from mcpost.server.head import Answer, Head, HeaderLines
+from mcpost.server.work import drive
+
+__all__ = ("AsgiApp", "mount")
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class AsgiApp:
+    """An endpoint as an ASGI application.
+
+    Args:
+        endpoint: The rules.
+        path: Where it answers, below `root_path`; `None` answers at every path.
+
+    Raises:
+        UsageError: The path does not start with a slash.
+    """
+
+    def __init__(self, endpoint: Endpoint, path: str | None = None) -> None:
+        if path is not None and not path.startswith("/"):
+            raise UsageError(f'a path starts with a slash: "/{path}"')
+        self.endpoint = endpoint
+        self._paths = (
+            None if path is None else frozenset({path.rstrip("/"), f"{path.rstrip('/')}/"})
+        )
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._serve_other(scope["type"], receive, send)
+            return
+        door = AsgiDoor(receive, send)
+        rest = await self._begin(scope, door)
+        if rest is not None:
+            await rest
+        await door.finish()
+
+    async def drain(self, grace: float | None = None) -> None:
+        """End what is open on this loop, as at a shutdown.
+
+        Args:
+            grace: Seconds that running calls get; `ServerLimits.drain_grace` if `None`.
+        """
+        await self.endpoint.drain(
+            self.endpoint.settings.limits.drain_grace if grace is None else grace
+        )
+
+    async def _begin(
+        self, scope: MutableMapping[str, Any], door: AsgiDoor
+    ) -> Awaitable[None] | None:
+        """Do all but the waiting: when a stream idles, nothing of its request is held here."""
+        if self._paths is not None and _route_path(scope) not in self._paths:
+            door.answer(refusals.NOT_FOUND)
+            return None
+        endpoint = self.endpoint
+        client = scope.get("client")
+        head = Head(
+            scope["method"],
+            scope["path"],
+            _stripped(scope["headers"]),
+            client[0] if client else None,
+        )
+        refusal = (
+            await endpoint.check_caller(head)
+            if endpoint.authenticates
+            else endpoint.check_head(head)
+        )
+        if refusal is None:
+            body = await self._read_body(door.receive, head)
+            if isinstance(body, bytes):
+                return endpoint.begin(head, body, door)
+            refusal = body
+        if refusal is not None:
+            door.answer(_without_connection(refusal) if _multiplexes(scope) else refusal)
+        return None
+
+    async def _read_body(self, receive: Receive, head: Head) -> bytes | Answer | None:
+        """Read the body, or tell what to answer instead; `None` if the peer left meanwhile."""
+        limits = self.endpoint.settings.limits
+        clock = _Clock(limits.body_timeout)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                message = await clock.wait(receive())
+                if message["type"] == "http.disconnect":
+                    return None
+                part: bytes = message.get("body", b"")
+                size += len(part)
+                if size > limits.max_body:
+                    return _with_lines(self.endpoint.too_large, head)
+                if not message.get("more_body", False):
+                    return b"".join((*parts, part)) if parts else part
+                parts.append(part)
+        except TimeoutError:
+            return _with_lines(refusals.SLOW_BODY, head)
+        finally:
+            clock.stop()
+
+    async def _serve_other(self, kind: str, receive: Receive, send: Send) -> None:
+        if kind == "lifespan":
+            while True:
+                message = await receive()
+                if message["type"] == "lifespan.startup":
+                    await send({"type": "lifespan.startup.complete"})
+                elif message["type"] == "lifespan.shutdown":
+                    await self.drain()
+                    await send({"type": "lifespan.shutdown.complete"})
+                    return
+        elif kind == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000, "reason": "POST is spoken here"})
+
+
+class AsgiDoor:
+    """What one ASGI request can do for its answer.
+
+    Args:
+        receive: The request's `receive`.
+        send: Its `send`.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_chunks",
+        "_closed",
+        "_ended",
+        "_gone",
+        "_holder",
+        "_pump",
+        "_send",
+        "_size",
+        "_start",
+        "_streams",
+        "_watcher",
+        "receive",
+    )
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self.receive = receive
+        self._send = send
+        self._answer: Answer | None = None
+        self._start: Message | None = None
+        self._streams = False
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._ended = False
+        # Whether the peer has left, or is cut off: nothing more is sent.
+        self._closed = False
+        self._gone: Callable[[], None] | None = None
+        self._holder: asyncio.Task[Any] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | asyncio.Handle | None = None
+
+    def answer(self, answer: Answer) -> None:
+        """Take the whole answer; `finish` sends it."""
+        self._answer = answer
+
+    def start(self, status: int, headers: HeaderLines) -> None:
+        """Take the head of a stream; it goes out with the first piece."""
+        self._streams = True
+        self._start = {"type": "http.response.start", "status": status, "headers": headers}
+
+    def write(self, chunk: bytes) -> None:
+        """Take a piece of the stream; what comes in one turn of the loop is sent as one."""
+        if self._closed:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._pump is None and not self._ended:
+            self._pump = asyncio.get_running_loop().create_task(self._send_waiting())
+
+    def end(self) -> None:
+        """Take the end of the stream; `finish` sends it."""
+        self._ended = True
+        self._release()
+
+    def abort(self) -> None:
+        """Throw away what waits; a server cuts a response that its application leaves undone."""
+        self._closed = True
+        self._chunks.clear()
+        self._size = 0
+        if self._pump is not None:
+            self._pump.cancel()
+        self._release()
+
+    def pending(self) -> int:
+        """Tell how many bytes the server has not taken yet."""
+        return self._size
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call `gone` when the peer leaves."""
+        self._gone = gone
+        # A listen is held by the request's own task, which comes to that before the next turn of
+        # the loop; only a call that goes on needs a task for it.
+        self._watcher = asyncio.get_running_loop().call_soon(self._start_watcher)
+
+    async def finish(self) -> None:
+        """Send what is left of the answer; hold a stream that has not ended until it has."""
+        if self._streams and not self._ended and not self._closed:
+            await self._hold()
+        self._stop_watcher()
+        if self._closed:
+            return
+        try:
+            if self._answer is not None:
+                await self._send_answer(self._answer)
+            elif self._streams:
+                await self._send_end()
+        except OSError:
+            # Servers may say so when the peer has left (ASGI 2.4).
+            self._leave()
+
+    async def _send_answer(self, answer: Answer) -> None:
+        await self._send(
+            {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
+        )
+        await self._send({"type": "http.response.body", "body": answer.body})
+
+    async def _send_end(self) -> None:
+        if self._pump is not None:
+            await self._pump
+        if self._closed:
+            return
+        if self._start is not None:
+            await self._send(self._start)
+        await self._send({"type": "http.response.body", "body": b"".join(self._chunks)})
+
+    async def _send_waiting(self) -> None:
+        """Send what waits until nothing does."""
+        try:
+            while self._chunks:
+                if self._start is not None:
+                    start, self._start = self._start, None
+                    await self._send(start)
+                body = b"".join(self._chunks)
+                self._chunks.clear()
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
+                self._size -= len(body)
+        except OSError:
+            self._leave()
+        finally:
+            self._pump = None
+
+    async def _hold(self) -> None:
+        """Wait, in the request's own task, until the peer leaves or the stream is ended."""
+        self._stop_watcher()
+        self._holder = asyncio.current_task()
+        try:
+            await self._wait_gone()
+        except asyncio.CancelledError:
+            if not self._ended and not self._closed:
+                # Not ours: the server takes its task back.
+                self._leave()
+                raise
+            if self._holder is not None:
+                self._holder.uncancel()
+        finally:
+            self._holder = None
+
+    async def _wait_gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self._leave()
+
+    def _leave(self) -> None:
+        self._closed = True
+        if self._gone is not None:
+            gone, self._gone = self._gone, None
+            gone()
+
+    def _release(self) -> None:
+        if self._holder is not None:
+            self._holder.cancel()
+
+    def _start_watcher(self) -> None:
+        self._watcher = asyncio.get_running_loop().create_task(self._wait_gone())
+
+    def _stop_watcher(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+
+class _Clock:
+    """Bounds the time for a body, at no cost where it is there already.
+
+    Args:
+        seconds: Time for all of it, from the first wait on.
+    """
+
+    __slots__ = ("_passed", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._passed = False
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, message: Awaitable[Message]) -> Message:
+        """Wait for a message; raises TimeoutError when the time is over."""
+        try:
+            if isinstance(message, Coroutine):
+                return cast("Message", await drive(message, self._begin))
+            self._begin()
+            return await message
+        except asyncio.CancelledError:
+            if not self._passed or self._task is None:
+                raise
+            self._task.uncancel()
+            raise TimeoutError from None
+
+    def stop(self) -> None:
+        """Stop the clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin(self) -> None:
+        if self._timer is None:
+            self._task = asyncio.current_task()
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._pass)
+
+    def _pass(self) -> None:
+        self._passed = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class Routes(Protocol):
+    """What `mount` needs of an application: Starlette's and FastAPI's have it."""
+
+    def add_route(self, path: str, route: Any) -> None:
+        """Serve a path by an ASGI application."""
+
+
+def mount(app: Routes, path: str, served: AsgiApp) -> None:
+    """Serve an application at a path of a Starlette or FastAPI application.
+
+    Both spellings of the path are served as they are: `app.mount` answers the one without a slash
+    with a redirect, on which clients lose the body or the credentials.
+
+    Args:
+        app: The application.
+        path: As in `/mcp`.
+        served: What to serve, made with the same path.
+    """
+    bare = path.rstrip("/")
+    for each in (bare, f"{bare}/"):
+        if each:
+            app.add_route(each, served)
+
+
+def _route_path(scope: MutableMapping[str, Any]) -> str:
+    """The path below where the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    # Servers differ in whether `path` starts with `root_path`; ASGI says that it does.
+    if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
+        return path[len(root) :]
+    return path
+
+
+def _stripped(headers: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+    """Remove blanks at the end of values, which llhttp leaves there (RFC 9110, 5.5)."""
+    values = b"\n".join([value for _, value in headers]) + b"\n"
+    if b" \n" in values or b"\t\n" in values:
+        return [(name, value.strip(b" \t")) for name, value in headers]
+    return headers
+
+
+def _with_lines(answer: Answer, head: Head) -> Answer:
+    return Answer(answer.status, answer.headers + head.lines, answer.body)
+
+
+def _multiplexes(scope: MutableMapping[str, Any]) -> bool:
+    return scope.get("http_version", "1.1") not in ("1.0", "1.1")
+
+
+def _without_connection(answer: Answer) -> Answer:
+    """Leave out what HTTP/2 forbids (RFC 9113, 8.2.2)."""
+    lines = tuple(line for line in answer.headers if line[0] != b"connection")
+    return Answer(answer.status, lines, answer.body)

@@ -1,0 +1,281 @@
+"""What the endpoint of this revision does with a head, a body and a door: the order of refusals.
+
+1. The head (`mcpost.server.gate`): 405, 403, 401, 415, 413, 406.
+2. The body (`mcpost.wire.jsonrpc`): 400 with -32700 or -32600.
+3. The request's own fields: 400 with -32602; headers against body: 400 with -32020; the version:
+   400 with -32022; the method: 404 with -32601.
+4. Room for one more: 503.
+5. What the method itself comes to: 200, or 400 with -32021 for a missing capability.
+
+Rules that a change must not break: the era is decided from body and headers together, so that no
+request reaches a tool around the agreement check; every refusal of a request that could be read
+carries its id.
+
+Spec: streamable-http, "Sending Messages", "Server Validation" (T-05 to T-08, T-16 to T-23).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+from mcpost.errors import (
+    HeaderMismatch,
+    MethodNotFound,
+    Refused,
+    UnsupportedVersion,
+    WireError,
+)
+from mcpost.server import refusals
+from mcpost.server.admission import Admission, busy
+from mcpost.server.bus import Bus
+from mcpost.server.features import Features
+from mcpost.server.gate import Gate
+from mcpost.server.head import Answer, Door, Head
+from mcpost.server.listen import METHOD, Listen, Listens, can_listen, read_filter
+from mcpost.server.pulse import Lane
+from mcpost.server.reply import Reply, Terms
+from mcpost.server.settings import Settings
+from mcpost.server.work import Crew, Stop, Work
+from mcpost.wire import jsonrpc
+from mcpost.wire.agreement import check_agreement
+from mcpost.wire.jsonrpc import Notification, Request
+from mcpost.wire.meta import RequestMeta, parse_meta
+from mcpost.wire.versions import MODERN, Era, era_of
+
+__all__ = ("Endpoint", "Legacy")
+
+PATIENCE: Final = 0.01
+"""Seconds that a call may take before its caller is watched: most are over by then."""
+
+STUBBORN: Final = 0.5
+"""Seconds that a stopped call gets to end."""
+
+Rest = Coroutine[Any, Any, None]
+
+
+class Legacy(Protocol):
+    """What answers requests of earlier revisions at the same URL."""
+
+    def handle(
+        self, head: Head, body: bytes, message: Request | Notification | None, door: Door
+    ) -> Rest | None:
+        """Answer a request whose headers or body mark it as legacy.
+
+        Args:
+            head: Its head, checked; the method is POST, GET or DELETE.
+            body: Its body.
+            message: The body as a request or notification; `None` where it is neither.
+            door: Where the answer goes.
+
+        Returns:
+            As `Endpoint.begin`.
+        """
+        ...
+
+    async def drain(self) -> None:
+        """End what is open."""
+
+
+class _Room:
+    """What an endpoint holds on one event loop."""
+
+    __slots__ = ("crew", "draining", "listens", "loop")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        features: Features,
+        bus: Bus,
+        settings: Settings,
+    ) -> None:
+        limits = settings.limits
+        self.loop = loop
+        self.draining = False
+        self.listens = Listens(loop, bus, limits, features.info)
+        terms = Terms(Lane(loop, limits.keep_alive, Reply.silence), limits.max_stream_buffer)
+        self.crew = Crew(
+            terms,
+            Admission(loop, limits),
+            features.handle,
+            Lane(loop, PATIENCE, Work.become_long),
+            Lane(loop, limits.call_timeout, lambda work: work.stop(Stop.TIMEOUT)),
+            set(),
+        )
+
+
+class Endpoint:
+    """The rules of one endpoint; doors bring it requests.
+
+    Args:
+        features: What it serves.
+        bus: Where changes are heard of.
+        settings: Its settings.
+        legacy: What answers requests of earlier revisions; `None` refuses them.
+
+    A door calls `check_head` (or awaits `check_caller` where `authenticates`), reads the body if
+    that gave `None`, and calls `begin`. All of it happens on an event loop; an endpoint may be
+    used on several.
+    """
+
+    def __init__(
+        self, features: Features, bus: Bus, settings: Settings, legacy: Legacy | None = None
+    ) -> None:
+        self._features = features
+        self._bus = bus
+        self.settings = settings
+        self._legacy = legacy
+        others = frozenset({"GET", "DELETE"}) if legacy is not None else frozenset[str]()
+        self._gate = Gate(settings, others)
+        self._room: _Room | None = None
+        self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
+        self.check_head = self._gate.check
+        self.check_caller = self._gate.check_caller
+        self.authenticates = self._gate.authenticates
+        self.too_large = self._gate.too_large
+
+    def begin(self, head: Head, body: bytes, door: Door) -> Rest | None:
+        """Answer a request.
+
+        Args:
+            head: Its head, which `check_head` let pass.
+            body: Its whole body.
+            door: Where the answer goes.
+
+        Returns:
+            `None` if the answer is out, or a stream that stays open; else the rest of the call,
+            to be awaited in a task that this call may cancel and that then goes on as if it had
+            not been.
+        """
+        if head.method != "POST" and self._legacy is not None:
+            return self._legacy.handle(head, body, None, door)
+        message: Request | Notification | None = None
+        try:
+            message = jsonrpc.decode_message(body)
+            if self._is_legacy(head, message) and self._legacy is not None:
+                return self._legacy.handle(head, body, message, door)
+            if type(message) is Request:
+                return self._begin_request(head, message, door)
+            if type(message) is Notification:
+                _check_notification(head, message)
+            door.answer(Answer(202, refusals.ACCEPTED.headers + head.lines))
+        except WireError as error:
+            if message is None and self._legacy is not None and self._is_legacy(head, None):
+                return self._legacy.handle(head, body, None, door)
+            door.answer(refusals.answer_error(error, head.lines))
+        except Refused as refused:
+            request_id = message.id if type(message) is Request else None
+            door.answer(refusals.answer_refused(refused, head.lines, request_id))
+        return None
+
+    async def drain(self, grace: float) -> None:
+        """End what is open on this loop: each listen with its result, calls within their grace.
+
+        Args:
+            grace: Seconds that running calls get; then they are stopped.
+
+        New requests are refused from the start.
+        """
+        room = self._here()
+        room.draining = True
+        room.listens.close()
+        if self._legacy is not None:
+            await self._legacy.drain()
+        await _wait_for(room.crew.running, grace)
+        for work in list(room.crew.running):
+            work.stop(Stop.SHUTDOWN)
+        # A handler may take its time over the cancellation, or not mind it at all.
+        await _wait_for(room.crew.running, STUBBORN)
+
+    def _here(self) -> _Room:
+        loop = asyncio.get_running_loop()
+        room = self._room
+        if room is None or room.loop is not loop:
+            room = self._enter(loop)
+        return room
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> _Room:
+        room = self._rooms.get(loop)
+        if room is None:
+            for other in [each for each in list(self._rooms) if each.is_closed()]:
+                self._rooms.pop(other, None)
+            room = _Room(loop, self._features, self._bus, self.settings)
+            self._rooms[loop] = room
+        self._room = room
+        return room
+
+    def _is_legacy(self, head: Head, message: Request | Notification | None) -> bool:
+        return self._legacy is not None and era_of(head.headers, message) is Era.LEGACY
+
+    def _begin_request(self, head: Head, request: Request, door: Door) -> Rest | None:
+        meta = self._read_meta(request)
+        features = self._features
+        problem = check_agreement(head.headers, request, meta, features.mirror_of)
+        if problem is not None:
+            raise problem
+        if meta.protocol_version not in MODERN:
+            raise UnsupportedVersion(meta.protocol_version, MODERN, request_id=request.id)
+        room = self._here()
+        if request.method == METHOD:
+            self._listen(room, head, request, door)
+            return None
+        if not features.knows(request.method):
+            raise MethodNotFound(
+                f"method {request.method!r} is not served here", request_id=request.id
+            )
+        if room.draining:
+            raise busy(self.settings.limits, "the server is shutting down")
+        return Work(door, request, meta, head, room.crew).begin()
+
+    def _read_meta(self, request: Request) -> RequestMeta:
+        try:
+            return parse_meta(request)
+        except WireError:
+            if request.method != "initialize":
+                raise
+            # The only thing that a client of an earlier revision can show its user.
+            asked = request.params.get("protocolVersion")
+            raise UnsupportedVersion(
+                asked if type(asked) is str else "", MODERN, request_id=request.id
+            ) from None
+
+    def _listen(self, room: _Room, head: Head, request: Request, door: Door) -> None:
+        capabilities = self._features.capabilities()
+        if not can_listen(capabilities):
+            raise MethodNotFound("this server has no changes to tell", request_id=request.id)
+        try:
+            honoured = read_filter(request.params, capabilities, self.settings.limits)
+        except WireError as error:
+            error.request_id = request.id
+            raise
+        if not head.accepted.stream:
+            raise Refused(406, "a listen is a stream: send Accept: text/event-stream")
+        refused = room.listens.check_room()
+        if room.draining:
+            refused = busy(self.settings.limits, "the server is shutting down")
+        if refused is not None:
+            raise refused
+        listen = Listen(
+            door, request, head, room.crew.terms, honoured=honoured, listens=room.listens
+        )
+        room.listens.open(listen, honoured)
+
+
+async def _wait_for(running: set[Work], seconds: float) -> None:
+    """Wait until the calls are over, but no longer than that."""
+    own = asyncio.current_task()
+    tasks = {work.task for work in running if work.task is not None and work.task is not own}
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)
+
+
+def _check_notification(head: Head, message: Notification) -> None:
+    """Refuse a notification whose headers say something else, or a version that is not served."""
+    for method in head.get_all(b"mcp-method"):
+        if method != message.method.encode(errors="replace"):
+            raise HeaderMismatch("header mismatch: Mcp-Method is not the body's method")
+    for version in head.get_all(b"mcp-protocol-version"):
+        text = version.decode("latin-1")
+        if text not in MODERN:
+            raise UnsupportedVersion(text, MODERN)
