@@ -93,6 +93,7 @@ class Call:
         "closed",
         "era",
         "gate",
+        "hang_up",
         "headers",
         "id",
         "inputs",
@@ -129,6 +130,8 @@ class Call:
         """Whether the handler is done; nothing but the answer follows."""
         self.gate: ProgressGate | None = None
         """Where its progress goes through; made for a handler that takes a `Context`."""
+        self.hang_up: Callable[[], None] | None = None
+        """Ends the connection of this call and keeps the call, where a client can come back."""
 
     def close(self) -> None:
         """Tell that the handler is done: what waits is sent, and nothing from now on."""
@@ -331,6 +334,22 @@ class Context:
             name, count = f"{key}-{count}", count + 1
         self._asked.add(name)
         return name
+
+    def close_stream(self) -> None:
+        """Let the caller's connection go before the result; it comes back for what follows.
+
+        Only HTTP of the earlier revisions can do that, with a client that takes streams; anywhere
+        else nothing happens. Good for long work behind proxies that cut long connections.
+
+        Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" (L-02).
+        """
+        hang_up = self._call.hang_up
+        if hang_up is None:
+            return
+        if threading.get_ident() == self._thread:
+            hang_up()
+        else:
+            call_on_loop(self._loop, hang_up)
 
     def require(self, capabilities: Mapping[str, Any]) -> None:
         """Refuse the request where the caller lacks a capability.
