@@ -1,0 +1,1 @@
+"""Measuring mcpost beside its peers, in one run: `python -m bench`."""
