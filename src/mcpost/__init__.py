@@ -1,20 +1,28 @@
 """The Model Context Protocol over HTTP, revision 2026-07-28: one URL, every message one POST.
 
-The names here are the public face; they are loaded when they are first used.
+The names here are the public face; each is loaded when it is first used, so that importing the
+package costs next to nothing. Content blocks and results are in `mcpost.types`, the whole tree of
+errors in `mcpost.errors`, the rules without any I/O in `mcpost.wire`.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mcpost.client.client import Client
+    from mcpost.client.retry import Retry
     from mcpost.errors import (
         McpostError,
         NotFound,
+        RpcError,
         ToolError,
+        ToolFailed,
+        TransportError,
+        UsageError,
     )
-    from mcpost.limits import ServerLimits
+    from mcpost.limits import ClientLimits, ServerLimits
     from mcpost.server.app import Server
     from mcpost.server.call import Context, Principal
     from mcpost.server.marks import Ask, Mirror
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = (
     "Ask",
     "CacheHints",
+    "Client",
+    "ClientLimits",
     "Context",
     "Elicit",
     "InputRequired",
@@ -31,18 +41,25 @@ __all__ = (
     "Mirror",
     "NotFound",
     "Principal",
+    "Retry",
     "Roots",
+    "RpcError",
     "Sample",
     "Server",
     "ServerLimits",
     "ToolError",
+    "ToolFailed",
+    "TransportError",
+    "UsageError",
 )
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_HOMES: Final = {
     "Ask": "mcpost.server.marks",
     "CacheHints": "mcpost.server.offers",
+    "Client": "mcpost.client.client",
+    "ClientLimits": "mcpost.limits",
     "Context": "mcpost.server.call",
     "Elicit": "mcpost.server.questions",
     "InputRequired": "mcpost.server.questions",
@@ -50,11 +67,16 @@ _HOMES = {
     "Mirror": "mcpost.server.marks",
     "NotFound": "mcpost.errors",
     "Principal": "mcpost.server.call",
+    "Retry": "mcpost.client.retry",
     "Roots": "mcpost.server.questions",
+    "RpcError": "mcpost.errors",
     "Sample": "mcpost.server.questions",
     "Server": "mcpost.server.app",
     "ServerLimits": "mcpost.limits",
     "ToolError": "mcpost.errors",
+    "ToolFailed": "mcpost.errors",
+    "TransportError": "mcpost.errors",
+    "UsageError": "mcpost.errors",
 }
 
 

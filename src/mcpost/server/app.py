@@ -46,7 +46,8 @@ from mcpost.types import (
 
 if TYPE_CHECKING:
     from mcpost.server.asgi import AsgiApp
-    from mcpost.server.settings import Authenticate
+    from mcpost.server.endpoint import Endpoint
+    from mcpost.server.settings import Authenticate, Settings
     from mcpost.server.signature import Function
 
 __all__ = ("Server",)
@@ -458,7 +459,7 @@ class Server:
         """Take note that there is a door: from now on what comes and goes is told to listeners."""
         self._served = True
 
-    def endpoint(self, settings: Any) -> Any:
+    def endpoint(self, settings: Settings) -> Endpoint:
         """Make the endpoint that doors share: its rules, its listeners, its admission."""
         from mcpost.server.endpoint import Endpoint
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 import threading
@@ -203,6 +204,10 @@ def test_the_public_face_is_whole() -> None:
     assert len(mcpost.__all__) <= 25
     with pytest.raises(AttributeError, match="nothing"):
         _ = mcpost.nothing
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert mcpost.__version__ == importlib.metadata.version("mcpost")
 
 
 @pytest.mark.parametrize("name", ["Server", "ServerLimits", "Context", "ToolError"])
