@@ -67,8 +67,8 @@ class Validator:
             if self._compiled.is_valid(value):
                 return None
             error = next(iter(self._compiled.iter_errors(value)))
-        except (ValueError, TypeError) as error:
-            return f"not a JSON value: {error}"
+        except (ValueError, TypeError) as problem:
+            return f"not a JSON value: {problem}"
         path = ".".join(str(step) for step in error.instance_path)
         message = _shorten(str(error.message))
         return f"{path}: {message}" if path else message
@@ -112,11 +112,15 @@ def _compile(text: bytes, limits: WireLimits) -> Validator:
         )
     max_depth = _Work(schema, limits).max_depth()
     try:
-        compiled = getattr(jsonschema_rs, name)(schema, offline=True)
+        compiled = getattr(jsonschema_rs, name)(schema, retriever=_refuse)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         reason = getattr(error, "message", None) or str(error)
         raise SchemaError(f"the schema cannot be used: {_shorten(reason)}") from error
     return Validator(compiled, max_depth)
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside of the schema, and nothing is fetched")
 
 
 def _shorten(text: str) -> str:

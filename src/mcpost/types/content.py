@@ -135,8 +135,9 @@ ResourceContents = TextResourceContents | BlobResourceContents
 
 def resource_contents(value: dict[str, Any]) -> ResourceContents:
     """Read contents as received: text where they have text, else bytes."""
-    kind = TextResourceContents if "text" in value else BlobResourceContents
-    return msgspec.convert(value, kind)
+    if "text" in value:
+        return msgspec.convert(value, TextResourceContents)
+    return msgspec.convert(value, BlobResourceContents)
 
 
 class EmbeddedResource(Wire, tag="resource", tag_field="type"):
@@ -173,6 +174,4 @@ class ToolResultContent(Wire, tag="tool_result", tag_field="type"):
 
 
 ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
-SamplingContent = (
-    TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
-)
+SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent

@@ -7,8 +7,16 @@ imported when the first tool is registered.
 
 from __future__ import annotations
 
-from mcpost.server.signature.function import Function, compile_function
-from mcpost.server.signature.hints import Asked, Model
+from mcpost.server.signature.function import Function, SecretMirroredWarning, compile_function
+from mcpost.server.signature.models import Model
+from mcpost.server.signature.parameters import Asked
 from mcpost.server.signature.results import shape_result
 
-__all__ = ("Asked", "Function", "Model", "compile_function", "shape_result")
+__all__ = (
+    "Asked",
+    "Function",
+    "Model",
+    "SecretMirroredWarning",
+    "compile_function",
+    "shape_result",
+)

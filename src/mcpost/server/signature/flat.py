@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from mcpost.server.signature.hints import Model, inline
+from mcpost.server.signature.chains import inline
+from mcpost.server.signature.models import Model
 
 __all__ = ("flat_model",)
 
@@ -29,8 +30,9 @@ def flat_model(hint: Any) -> tuple[Model, dict[str, Any]]:
         UsageError: The type has no JSON Schema.
     """
     model = Model(hint)
-    schema = inline(model.schema())
-    definitions = schema.pop("$defs", None)
+    schema = model.schema()
+    definitions = schema.pop("$defs", {})
+    schema = inline(schema, definitions)
     properties = schema.get("properties", {})
     for name, each in properties.items():
         properties[name] = {

@@ -8,109 +8,63 @@ Spec: server/tools, "Tool Result", "Structured Content" (F-01).
 
 from __future__ import annotations
 
-import dataclasses
-import types
+import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
 
-from mcpost.errors import InternalError, InvalidParams, UsageError
+from mcpost.errors import InternalError, InvalidParams
 from mcpost.schema import Validator, compile_schema
-from mcpost.server.signature.hints import Model
-from mcpost.types import (
-    AudioContent,
-    CallResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-)
+from mcpost.server.signature.outputs import BLOCKS, KINDS, AnyModel
+from mcpost.types import CallResult
 
-__all__ = ("Shape", "output_model", "plain", "shape_result")
+__all__ = ("Shape", "plain", "shape_result")
 
-_BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
-_KINDS: Final = frozenset({"text", "image", "audio", "resource_link", "resource"})
 _RESULT_MEMBERS: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+# What content of each kind has to have; other data may say `type` too.
+_NEEDED: Final = {
+    "text": {"text"},
+    "image": {"data", "mimeType"},
+    "audio": {"data", "mimeType"},
+    "resource_link": {"uri", "name"},
+    "resource": {"resource"},
+}
 
 
-class StructModel:
-    """The model of a msgspec Struct, with the schema that msgspec makes."""
-
-    __slots__ = ("hint",)
-
-    def __init__(self, hint: Any) -> None:
-        self.hint = hint
-
-    def schema(self, *, output: bool = False) -> dict[str, Any]:
-        """Make its JSON Schema."""
-        del output
-        (schema,), definitions = msgspec.json.schema_components(
-            [self.hint], ref_template="#/$defs/{name}"
-        )
-        return {**schema, "$defs": definitions} if definitions else schema
-
-    def dump(self, value: Any) -> Any:
-        """Write a value as JSON value; raises InvalidParams where it is not of the type."""
-        try:
-            return msgspec.to_builtins(msgspec.convert(value, self.hint, from_attributes=True))
-        except (msgspec.ValidationError, TypeError) as error:
-            raise InvalidParams(str(error)) from error
-
-
-@dataclasses.dataclass(slots=True)
 class Shape:
-    """How the results of one tool are shaped."""
-
-    tool: str
-    model: Model | StructModel | None = None
-    """What the returned value is, where the hint says so."""
-    validator: Validator | None = None
-    """Checks structured content against a schema that the author wrote."""
-
-
-def output_model(hint: Any) -> tuple[Model | StructModel, dict[str, Any]] | None:
-    """Find the structure of a returned value.
+    """How the results of one tool are shaped.
 
     Args:
-        hint: The return annotation.
-
-    Returns:
-        Its model and output schema; `None` where the hint is missing, text, content, a whole
-        result, or a type without a schema.
+        tool: The tool's name.
+        schema: Its output schema, `None` for none.
+        model: What the returned value is, where the annotation says so; it keeps to the schema.
+            Without one the schema is the author's, and values are checked against it.
     """
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    if hint in (None, type(None), Any, str, bytes, object) or _is_content(hint):
-        return None
-    model = StructModel(hint) if _is_struct(hint) else None
-    try:
-        found = model or Model(hint)
-        return found, found.schema(output=True)
-    except (UsageError, TypeError):
-        return None
 
+    __slots__ = ("_validator", "model", "schema", "tool")
 
-def _is_struct(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+    def __init__(
+        self, tool: str, schema: dict[str, Any] | None = None, model: AnyModel | None = None
+    ) -> None:
+        self.tool = tool
+        self.schema = schema
+        self.model = model
+        self._validator: Validator | None = None
 
+    def check(self, value: Any) -> str | None:
+        """Check structured content against the output schema; `None` if it keeps to it."""
+        if self._validator is None:
+            self._validator = compile_schema(self.schema or {})
+        return self._validator.check(value)
 
-def _is_content(hint: Any) -> bool:
-    """Whether a hint names content blocks or a whole result, ours or another package's."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType, list, tuple):
-        return any(_is_content(each) for each in get_args(hint))
-    if not isinstance(hint, type):
-        return False
-    if issubclass(hint, (*_BLOCKS, CallResult)):
-        return True
-    fields = getattr(hint, "model_fields", None)
-    if not isinstance(fields, Mapping):
-        return False
-    kind = fields.get("type")
-    if kind is not None and kind.default in _KINDS:
-        return True
-    return "content" in fields and ("isError" in fields or "is_error" in fields)
+    def broken(self, problem: str) -> InternalError:
+        """Make the error of a tool that did not keep what its output schema promises."""
+        return InternalError(
+            f"tool {self.tool!r} returned what its output schema does not allow: {problem}"
+        )
 
 
 def shape_result(shape: Shape, value: Any) -> dict[str, Any]:
@@ -129,102 +83,160 @@ def shape_result(shape: Shape, value: Any) -> dict[str, Any]:
         InternalError: The value cannot be said in JSON, or breaks the output schema: the tool
             promised something else.
     """
-    whole = _whole_result(value, shape)
-    if whole is not None:
-        _check(shape, whole)
-        return whole
-    if shape.model is not None:
+    model = shape.model
+    if type(value) not in _SCALARS:
+        whole = _whole_result(value, shape, is_dict_data=model is not None)
+        if whole is not None:
+            return whole
+    if model is not None:
         try:
-            structured = shape.model.dump(value)
+            structured = model.dump(value)
         except InvalidParams as error:
-            raise InternalError(
-                f"tool {shape.tool!r} returned what its output schema does not allow:"
-                f" {error.message}"
-            ) from error
-        return _structured(structured)
-    if shape.validator is None:
-        content = _content(value)
+            raise shape.broken(error.message) from error
+        return _structured(structured, shape.tool)
+    if shape.schema is None:
+        content = _content(value, shape.tool)
         if content is not None:
             return {"content": content}
     structured = plain(value, shape.tool)
-    result = _structured(structured)
-    _check(shape, result)
-    if shape.validator is None and not isinstance(structured, dict):
+    result = _structured(structured, shape.tool)
+    if shape.schema is not None:
+        problem = shape.check(structured)
+        if problem is not None:
+            raise shape.broken(problem)
+    elif not isinstance(structured, dict):
+        # Without a schema only an object is structured content: earlier revisions know no other.
         del result["structuredContent"]
     return result
 
 
-def _structured(value: Any) -> dict[str, Any]:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return {"content": [{"type": "text", "text": text}], "structuredContent": value}
+def _structured(value: Any, tool: str) -> dict[str, Any]:
+    return {"content": [_text(value, tool)], "structuredContent": value}
 
 
-def _check(shape: Shape, result: dict[str, Any]) -> None:
-    if shape.validator is None or result.get("isError"):
-        return
-    problem = shape.validator.check(result.get("structuredContent"))
-    if problem is not None:
-        raise InternalError(
-            f"tool {shape.tool!r} returned what its output schema does not allow: {problem}"
-        )
+def _text(value: Any, tool: str) -> dict[str, Any]:
+    """Make the text block that says a JSON value."""
+    try:
+        text = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _unsayable(tool, error) from error
+    # The encoder writes what is not finite as null, which would be another value.
+    if b"null" in text and not _is_finite(value):
+        raise _unsayable(tool, "a number that is not finite")
+    return {"type": "text", "text": text.decode()}
 
 
-def _whole_result(value: Any, shape: Shape) -> dict[str, Any] | None:
+def _is_finite(value: Any) -> bool:
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return False
+        elif isinstance(value, dict):
+            rest.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            rest.extend(value)
+    return True
+
+
+def _unsayable(owner: str, reason: object) -> InternalError:
+    return InternalError(f"{owner!r} returned what JSON cannot say: {reason}")
+
+
+def _whole_result(value: Any, shape: Shape, *, is_dict_data: bool) -> dict[str, Any] | None:
+    """Take what is a result already: ours, another package's, or a dictionary with content."""
+    result: dict[str, Any]
     if isinstance(value, CallResult):
-        result: dict[str, Any] = msgspec.to_builtins(value)
-        result.setdefault("content", [])
-        return result
-    if isinstance(value, dict):
-        if shape.model is None and isinstance(value.get("content"), list):
-            blocks = value["content"]
-            if value.keys() <= _RESULT_MEMBERS and all(_is_block(each) for each in blocks):
-                return {**value, "content": [_block(each) for each in blocks]}
+        result = {"content": [], **plain(value, shape.tool)}
+    elif isinstance(value, dict):
+        found = None if is_dict_data else _result_of(value)
+        if found is None:
+            return None
+        result = found
+    elif hasattr(value, "model_dump") and hasattr(value, "content"):
+        if not (hasattr(value, "is_error") or hasattr(value, "isError")):
+            return None
+        dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+        result = {name: each for name, each in dumped.items() if name in _RESULT_MEMBERS}
+    else:
         return None
-    if hasattr(value, "model_dump") and hasattr(value, "content"):
-        if hasattr(value, "is_error") or hasattr(value, "isError"):
-            dumped: dict[str, Any] = value.model_dump(
-                mode="json", by_alias=True, exclude_none=True
-            )
-            return {name: each for name, each in dumped.items() if name in _RESULT_MEMBERS}
-    return None
+    if shape.schema is not None and not result.get("isError"):
+        structured = result.setdefault("structuredContent", None)
+        problem = shape.check(structured)
+        if problem is not None:
+            raise shape.broken(problem)
+    if not result["content"] and "structuredContent" in result:
+        result["content"] = [_text(result["structuredContent"], shape.tool)]
+    return result
 
 
-def _content(value: Any) -> list[dict[str, Any]] | None:
+def _result_of(value: dict[str, Any]) -> dict[str, Any] | None:
+    content = value.get("content")
+    if not isinstance(content, list) or not value.keys() <= _RESULT_MEMBERS | {"resultType"}:
+        return None
+    blocks = [_block(each) for each in content]
+    if None in blocks:
+        return None
+    result = {name: each for name, each in value.items() if name != "resultType"}
+    return {**result, "content": blocks}
+
+
+def _content(value: Any, tool: str) -> list[dict[str, Any]] | None:
     """Make content of text, numbers and blocks; `None` for what is data."""
     if isinstance(value, str):
-        return [{"type": "text", "text": value}]
+        return [{"type": "text", "text": _said(value, tool)}]
     if value is None:
         return []
-    if isinstance(value, (bool, int, float)):
-        return [{"type": "text", "text": msgspec.json.encode(value).decode()}]
-    if _is_block(value):
-        return [_block(value)]
-    if isinstance(value, (list, tuple)) and any(_is_block(each) for each in value):
-        return [block for each in value for block in _content(each) or [_as_text(each)]]
+    if type(value) in _SCALARS:
+        return [_text(value, tool)]
+    block = _block(value)
+    if block is not None:
+        return [block]
+    if isinstance(value, (list, tuple)):
+        blocks = [_block(each) for each in value]
+        if any(blocks):
+            return [
+                _as_block(each, tool) if block is None else block
+                for each, block in zip(value, blocks, strict=True)
+            ]
     return None
 
 
-def _as_text(value: Any) -> dict[str, Any]:
-    return {"type": "text", "text": msgspec.json.encode(plain(value, "")).decode()}
+def _said(text: str, tool: str) -> str:
+    """Refuse text that UTF-8 cannot say (half of a surrogate pair)."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _unsayable(tool, error) from error
+    return text
 
 
-def _is_block(value: Any) -> bool:
-    if isinstance(value, _BLOCKS):
-        return True
-    if isinstance(value, dict):
-        return value.get("type") in _KINDS and len(value) > 1
-    return hasattr(value, "model_dump") and getattr(value, "type", None) in _KINDS
+def _as_block(value: Any, tool: str) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"type": "text", "text": _said(value, tool)}
+    return _text(plain(value, tool), tool)
 
 
-def _block(value: Any) -> dict[str, Any]:
+def _block(value: Any) -> dict[str, Any] | None:
+    """Take a content block: ours, a dictionary, or another package's by its shape."""
+    if type(value) in _SCALARS:
+        return None
     block: dict[str, Any]
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, msgspec.Struct):
+    if isinstance(value, BLOCKS):
         block = msgspec.to_builtins(value)
-    else:
+        return block
+    if isinstance(value, dict):
+        block = value
+    elif getattr(value, "type", None) in KINDS and hasattr(value, "model_dump"):
         block = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return block
+    else:
+        return None
+    kind = block.get("type")
+    if isinstance(kind, str) and _NEEDED.get(kind, {""}) <= block.keys():
+        return block
+    return None
 
 
 def plain(value: Any, owner: str) -> Any:
@@ -238,17 +250,16 @@ def plain(value: Any, owner: str) -> Any:
         InternalError: Something in the value has no JSON form.
     """
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_other)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InternalError(f"tool {owner!r} returned what JSON cannot say: {error}") from error
+        raise _unsayable(owner, error) from error
 
 
-def _dump_model(value: Any) -> Any:
+def _dump_other(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    if isinstance(value, Mapping):
+        return dict(value)
     raise TypeError(f"a {type(value).__name__} has no JSON form")
-
-
-def author_shape(tool: str, schema: dict[str, Any]) -> Shape:
-    """Make the shape of a tool whose author wrote the output schema."""
-    return Shape(tool, validator=compile_schema(schema))
