@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from mcpost.errors import UsageError
+from mcpost.limits import ServerLimits
 from mcpost.server.asgi import AsgiApp
 from mcpost.server.bus import MemoryBus
 from mcpost.server.workers import supervise
@@ -61,6 +62,7 @@ def serve(
     origins: Sequence[str] = (),
     hosts: Sequence[str] | None = None,
     authenticate: Authenticate | None = None,
+    limits: ServerLimits | None = None,
     keep_alive: float | None = None,
     max_body: int | None = None,
     workers: int = 1,
@@ -78,6 +80,7 @@ def serve(
         hosts: Names that `Host` may have. `None` means those of this machine where that is what
             is bound, and does not look at `Host` otherwise.
         authenticate: Finds out who calls; see docs/server.md.
+        limits: Bounds, by default those of the server.
         keep_alive: Seconds of silence after which a comment is sent; 0 for never.
         max_body: Bytes of a request body.
         workers: Processes. Notices reach only listeners of the same process unless the server has
@@ -91,7 +94,7 @@ def serve(
     """
     if workers < 1:
         raise UsageError("there is at least one worker")
-    limits = server.limits
+    limits = limits or server.limits
     if keep_alive is not None:
         limits = replace(limits, keep_alive=keep_alive)
     if max_body is not None:
