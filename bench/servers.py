@@ -5,8 +5,6 @@ do it, `notify` (one change of the list of tools). All run in one process, on uv
 and httptools where they are ASGI, with logging off.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys
