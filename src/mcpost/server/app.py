@@ -7,40 +7,31 @@ Spec: server/tools, server/resources, server/prompts (F-01 to F-03).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from mcpost.errors import UsageError
 from mcpost.limits import ServerLimits
 from mcpost.server.bus import Bus, MemoryBus
-from mcpost.server.call import Context
 from mcpost.server.features import Features
-from mcpost.server.offers import (
-    CacheHints,
-    PromptOffer,
-    ResourceOffer,
-    TemplateOffer,
-    ToolOffer,
+from mcpost.server.offers import CacheHints, TemplateOffer
+from mcpost.server.registration import (
+    PromptOptions,
+    ResourceOptions,
+    ToolOptions,
+    make_completion,
+    make_prompt,
+    make_resource,
+    make_tool,
 )
 from mcpost.server.running import Runner
 from mcpost.server.sealing import Sealer
-from mcpost.server.templates import Template
 from mcpost.types import (
-    Annotations,
     Icon,
     Implementation,
-    Prompt,
-    PromptArgument,
     PromptsChanged,
-    Resource,
     ResourcesChanged,
-    ResourceTemplate,
     ResourceUpdated,
-    Tool,
-    ToolAnnotations,
     ToolsChanged,
 )
 
@@ -48,51 +39,10 @@ if TYPE_CHECKING:
     from mcpost.server.asgi import AsgiApp
     from mcpost.server.endpoint import Endpoint
     from mcpost.server.settings import Authenticate, Settings
-    from mcpost.server.signature import Function
 
 __all__ = ("Server",)
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Json = dict[str, Any]
-
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-
-
-class ToolOptions(TypedDict, total=False):
-    """What can be said of a tool besides its function."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    annotations: ToolAnnotations | Json | None
-    icons: Sequence[Icon]
-    input_schema: Json | None
-    output_schema: Json | Literal[False] | None
-    meta: Json | None
-
-
-class ResourceOptions(TypedDict, total=False):
-    """What can be said of a resource besides its URI and function."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    mime_type: str | None
-    size: int | None
-    annotations: Annotations | Json | None
-    icons: Sequence[Icon]
-    cache: CacheHints
-    meta: Json | None
-
-
-class PromptOptions(TypedDict, total=False):
-    """What can be said of a prompt besides its function."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    icons: Sequence[Icon]
-    meta: Json | None
 
 
 class Server:
@@ -189,39 +139,10 @@ class Server:
 
         return register if function is None else register(function)
 
-    def add_tool(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | Json | None = None,
-        icons: Sequence[Icon] = (),
-        input_schema: Json | None = None,
-        output_schema: Json | Literal[False] | None = None,
-        meta: Json | None = None,
-    ) -> None:
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         """Register a function as a tool; see `tool`. Those who listen are told."""
-        compiled = _compile(
-            function, name=name, input_schema=input_schema, output_schema=output_schema
-        )
-        if _TOOL_NAME.fullmatch(compiled.name) is None:
-            raise UsageError(
-                f"{compiled.name!r} is no name for a tool: it has up to 128 letters and digits of"
-                " ASCII, and _ . -"
-            )
-        definition = Tool(
-            compiled.name,
-            compiled.input_schema,
-            title=title,
-            description=description or compiled.description,
-            output_schema=compiled.output_schema,
-            annotations=_struct(annotations, ToolAnnotations),
-            icons=list(icons) or None,
-            meta=meta,
-        )
-        self.features.tools.add(compiled.name, ToolOffer(definition, compiled))
+        offer = make_tool(function, **options)
+        self.features.tools.add(offer.definition.name, offer)
         self._changed(ToolsChanged())
 
     def remove_tool(self, name: str) -> None:
@@ -254,45 +175,14 @@ class Server:
         return register
 
     def add_resource(
-        self,
-        uri: str,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | Json | None = None,
-        icons: Sequence[Icon] = (),
-        cache: CacheHints = CacheHints(),
-        meta: Json | None = None,
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> None:
         """Register a function as a resource or a family of them; see `resource`."""
-        template = Template(uri)
-        compiled = _compile(function, name=name, strict=False)
-        members: Json = {
-            "name": compiled.name,
-            "title": title,
-            "description": description or compiled.description,
-            "mime_type": mime_type,
-            "annotations": _struct(annotations, Annotations),
-            "icons": list(icons) or None,
-            "meta": meta,
-        }
-        unfilled = compiled.parameters.required - set(template.names)
-        unknown = set(template.names) - set(compiled.parameters.names)
-        if unfilled or unknown:
-            raise UsageError(
-                f"{compiled.name}: the template {uri!r} has {sorted(template.names)}, the function"
-                f" takes {sorted(compiled.parameters.names)}"
-            )
-        if template.names:
-            family = ResourceTemplate(uri, **members)
-            self.features.templates.add(uri, TemplateOffer(family, compiled, cache, template))
+        offer = make_resource(uri, function, **options)
+        if isinstance(offer, TemplateOffer):
+            self.features.templates.add(uri, offer)
         else:
-            single = Resource(uri, size=size, **members)
-            self.features.resources.add(uri, ResourceOffer(single, compiled, cache))
+            self.features.resources.add(uri, offer)
         self._changed(ResourcesChanged())
 
     def remove_resource(self, uri: str) -> None:
@@ -330,36 +220,10 @@ class Server:
 
         return register if function is None else register(function)
 
-    def add_prompt(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: Sequence[Icon] = (),
-        meta: Json | None = None,
-    ) -> None:
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> None:
         """Register a function as a prompt; see `prompt`. Those who listen are told."""
-        compiled = _compile(function, name=name, strict=False)
-        parameters = compiled.parameters
-        arguments = [
-            PromptArgument(
-                each,
-                description=parameters.schema["properties"].get(each, {}).get("description"),
-                required=each in parameters.required,
-            )
-            for each in parameters.names
-        ]
-        definition = Prompt(
-            compiled.name,
-            title=title,
-            description=description or compiled.description,
-            arguments=arguments or None,
-            icons=list(icons) or None,
-            meta=meta,
-        )
-        self.features.prompts.add(compiled.name, PromptOffer(definition, compiled))
+        offer = make_prompt(function, **options)
+        self.features.prompts.add(offer.definition.name, offer)
         self._changed(PromptsChanged())
 
     def remove_prompt(self, name: str) -> None:
@@ -392,14 +256,7 @@ class Server:
         """Register a function that completes an argument; see `completion`."""
         if (target, argument) in self.features.completers:
             raise UsageError(f"{argument!r} of {target!r} has its completion already")
-        compiled = _compile(function, strict=False)
-        unfilled = compiled.parameters.required - {*compiled.parameters.names[:1], "arguments"}
-        if unfilled or not compiled.parameters.names:
-            raise UsageError(
-                f"{compiled.name}: a completion takes the text so far, and may take `arguments`"
-                " and a Context"
-            )
-        self.features.completers[target, argument] = compiled
+        self.features.completers[target, argument] = make_completion(function)
 
     def notify_tools_changed(self) -> None:
         """Tell those who listen that the list of tools changed; from any thread."""
@@ -466,30 +323,21 @@ class Server:
         self.serving()
         return Endpoint(self.features, self.bus, settings)
 
-    def run(self, **options: Any) -> None:
-        """Serve until a signal comes; the options are those of `mcpost.server.run.serve`."""
+    def run(
+        self, *, host: str = "127.0.0.1", port: int = 8000, path: str = "/mcp", **options: Any
+    ) -> None:
+        """Serve until a signal comes.
+
+        Args:
+            host: Address to bind; loopback by default.
+            port: TCP port, 0 for one that the system chooses.
+            path: The path of the endpoint.
+            options: Further ones of `mcpost.server.run.serve`, as in `workers=2`.
+
+        Raises:
+            UsageError: An option that cannot be, or an address that cannot be bound.
+        """
+        # Imported here: it loads the engine.
         from mcpost.server.run import serve
 
-        serve(self, **options)
-
-
-def _compile(function: Callable[..., Any], **options: Any) -> Function:
-    # Imported here: it loads pydantic.
-    from mcpost.server.signature import compile_function
-
-    return compile_function(function, context_type=Context, **options)
-
-
-Hints = TypeVar("Hints")
-
-
-def _struct(value: Any, kind: type[Hints]) -> Hints | None:
-    """Take hints as our Struct, as JSON, or as another package's model of the same shape."""
-    if value is None or isinstance(value, kind):
-        return value
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{kind.__name__}: {error}") from error
+        serve(self, host=host, port=port, path=path, **options)
