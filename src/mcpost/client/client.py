@@ -11,7 +11,7 @@ Spec: server/tools, server/resources, server/prompts, server/discover (F-01 to F
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -30,6 +30,7 @@ from mcpost.client.network import Network
 from mcpost.client.retry import WHEN_BUSY, Retry, read_retry
 from mcpost.client.target import Target, make_transport
 from mcpost.client.toolbook import ToolBook
+from mcpost.client.transport import Transport
 from mcpost.errors import BadReply, ToolFailed, UsageError
 from mcpost.limits import ClientLimits
 from mcpost.types import (
@@ -69,7 +70,8 @@ class Client:
     """A client of one server; use it as an async context manager.
 
     Args:
-        target: The URL of an endpoint, or a `Server` object, which is called in this process.
+        target: The URL of an endpoint; or a `Server` object or ASGI application, which is called in
+            this process.
         headers: Header lines of every request.
         auth: Gives the headers that say who calls: a function (its own cache is its affair), or an
             `Auth`, which also sees refusals.
@@ -93,6 +95,7 @@ class Client:
             `{"sampling": {"tools": {}}}`.
         era: `"modern"` or `"legacy"` where the server's era is known; it is found out otherwise.
         eras: What is known of servers' eras; share one among clients.
+        wrap: Puts something before the transport: a recorder, say.
 
     Raises:
         BadTarget: The target is none.
@@ -123,6 +126,7 @@ class Client:
         capabilities: Mapping[str, Any] | None = None,
         era: str | None = None,
         eras: EraMemory | None = None,
+        wrap: Callable[[Transport], Transport] | None = None,
     ) -> None:
         version = version or _own_version()
         self._defaults = _Defaults(
@@ -143,6 +147,8 @@ class Client:
             era=None if era is None else Era(era),
             eras=eras or EraMemory(),
         )
+        if wrap is not None:
+            transport = wrap(transport)
         self._caller = Caller(
             transport,
             limits=limits,

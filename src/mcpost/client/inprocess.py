@@ -1,102 +1,60 @@
-"""A server object in this process, called without a socket and under the same rules.
+"""A server in this process, called without a socket and under the same rules.
 
-A request is written as bytes and headers and goes through the server's endpoint; the answer comes
-back as bytes and is read like any other. What the endpoint looks like is said here as far as it is
-needed, so that this room needs none of the server's.
+A request is written as bytes and headers and given to the server's ASGI application; what it sends
+is read like any other answer. ASGI is the seam, so this room needs nothing of the server's.
 
-Spec: streamable-http.
+Spec: streamable-http; ASGI 3.0, "HTTP".
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, runtime_checkable
 
 from mcpost.client.answer import AnswerReader
 from mcpost.client.attempt import Attempt, Outgoing, Reply
+from mcpost.errors import ConnectFailed
 from mcpost.limits import ClientLimits
 from mcpost.wire.jsonrpc import encode_request
 
-__all__ = ("InProcess", "Servable")
+__all__ = ("AsgiApp", "InProcess", "Servable")
 
-Lines = Sequence[tuple[bytes, bytes]]
+_CLOSE_TIME: Final = 5.0
 
-
-class _Answer(Protocol):
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Lines: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class _Endpoint(Protocol):
-    def check_head(self, head: Any) -> _Answer | None: ...
-    def begin(self, head: Any, body: bytes, door: Any) -> Coroutine[Any, Any, None] | None: ...
+Message = dict[str, Any]
+AsgiApp = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
 
 
 @runtime_checkable
 class Servable(Protocol):
-    """A server object: it makes an endpoint."""
+    """A server object: it makes an ASGI application of itself."""
 
-    name: Any
-    limits: Any
-
-    def endpoint(self, settings: Any) -> Any:
-        """Make the endpoint."""
+    def asgi(self) -> Any:
+        """Make the application."""
         ...
 
 
-class _Anyone:
-    """Allows every origin: there is no web page between two objects of one program."""
-
-    def allows(self, value: bytes) -> bool:
-        return True
-
-
-class _Settings:
-    def __init__(self, limits: Any) -> None:
-        self.limits = limits
-        self.origins = _Anyone()
-        self.hosts = None
-        self.authenticate = None
-
-
-class _Head:
-    __slots__ = ("headers", "method", "path", "peer", "principal")
-
-    def __init__(self, headers: Lines) -> None:
-        self.method = "POST"
-        self.path = "/"
-        self.headers = headers
-        self.peer = None
-        self.principal = None
-
-    def values(self, name: bytes) -> list[bytes]:
-        return [value for each, value in self.headers if each == name]
-
-
 class InProcess:
-    """The transport to a server object.
+    """The transport to an ASGI application in this process.
 
     Args:
-        server: The server.
+        app: The application.
         headers: Header lines of every request.
         limits: Bounds.
     """
 
     mirrors = True
 
-    def __init__(
-        self, server: Servable, *, headers: Mapping[str, str], limits: ClientLimits
-    ) -> None:
-        self._endpoint: _Endpoint = server.endpoint(_Settings(server.limits))
-        self._name = f"in-process:{server.name}"
+    def __init__(self, app: AsgiApp, *, headers: Mapping[str, str], limits: ClientLimits) -> None:
+        self._app = app
         self._limits = limits
-        self._doors: set[_Door] = set()
+        self._open: set[_Visit] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._headers = [
             (b"host", b"localhost"),
             (b"accept", b"application/json, text/event-stream"),
@@ -106,77 +64,85 @@ class InProcess:
 
     @property
     def name(self) -> str:
-        """What it leads to."""
-        return self._name
+        """What it leads to: an application is known by its identity."""
+        return f"in-process:{id(self._app)}"
 
     async def send(self, out: Outgoing, attempt: Attempt) -> Reply:
-        """Give a request to the endpoint and wait for its response; see `HttpTransport.send`."""
+        """Give a request to the application and wait for its response.
+
+        Raises and cancels as `HttpTransport.send`.
+        """
+        if self._is_closed:
+            raise ConnectFailed("the client is closed")
         body = encode_request(out.id, out.method, out.params)
-        head = _Head(
-            [
-                *self._headers,
-                *((name.lower().encode(), value.encode("latin-1")) for name, value in out.lines),
-                (b"content-length", b"%d" % len(body)),
-            ]
-        )
-        reader = AnswerReader(out.id, self._limits)
-        loop = asyncio.get_running_loop()
-        door = _Door(reader, attempt, loop)
-        attempt.sending(loop.time())
-        self._doors.add(door)
-        task: asyncio.Task[None] | None = None
+        visit = _Visit(AnswerReader(out.id, self._limits), attempt, body)
+        attempt.sending(asyncio.get_running_loop().time())
+        self._open.add(visit)
+        task = asyncio.ensure_future(self._serve(self._scope(out, body), visit))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
-            refusal = self._endpoint.check_head(head)
-            if refusal is not None:
-                door.answer(refusal)
-            else:
-                rest = self._endpoint.begin(head, body, door)
-                if rest is not None:
-                    task = asyncio.ensure_future(rest)
-                    self._tasks.add(task)
-                    task.add_done_callback(self._ended)
-            await door.wait()
+            await visit.wait()
         finally:
-            self._doors.discard(door)
-            door.leave()
-        reply = reader.result()
+            self._open.discard(visit)
+            visit.leave()
+        reply = visit.reader.result()
         attempt.finish()
         return reply
 
     async def close(self) -> None:
         """Leave all answers, and wait until the server's work on them has ended."""
-        for door in list(self._doors):
-            door.leave()
+        self._is_closed = True
+        for visit in list(self._open):
+            visit.leave()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
+            _, left = await asyncio.wait(self._tasks, timeout=_CLOSE_TIME)
+            for task in left:
+                task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": "a server in process failed", "exception": task.exception()}
-            )
+    def _scope(self, out: Outgoing, body: bytes) -> Message:
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/",
+            "raw_path": b"/",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [
+                *self._headers,
+                *((name.lower().encode(), value.encode("latin-1")) for name, value in out.lines),
+                (b"content-length", b"%d" % len(body)),
+            ],
+            "client": None,
+            "server": None,
+        }
+
+    async def _serve(self, scope: Message, visit: _Visit) -> None:
+        try:
+            await self._app(scope, visit.receive, visit.send)
+        finally:
+            visit.end()
 
 
-class _Door:
-    """Takes what the endpoint says, and gives it to the reader in the loop's next turn."""
+class _Visit:
+    """One request to an application, and its answer."""
 
-    def __init__(
-        self, reader: AnswerReader, attempt: Attempt, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._reader = reader
+    def __init__(self, reader: AnswerReader, attempt: Attempt, body: bytes) -> None:
+        self.reader = reader
         self._attempt = attempt
-        self._loop = loop
+        self._body: bytes | None = body
+        self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._gone: Callable[[], None] | None = None
-        self._has_left = False
-        self._is_over = False
+        self._left = asyncio.Event()
 
     # The caller's side.
 
     async def wait(self) -> None:
         """Wait for the outcome; notifications are given to the attempt's hearer meanwhile."""
-        reader, hear = self._reader, self._attempt.hear
+        reader, hear = self.reader, self._attempt.hear
         while True:
             while reader.notes:
                 note = reader.notes.popleft()
@@ -189,63 +155,44 @@ class _Door:
             await self._waiter
 
     def leave(self) -> None:
-        """Go away; a server that has not ended hears of it."""
-        if self._has_left:
-            return
-        self._has_left = True
-        self._reader.lost("the client was closed")
+        """Go away; an application that has not ended hears of it."""
+        self.reader.lost("the client was closed")
+        self._left.set()
         self._wake()
-        if not self._is_over and self._gone is not None:
-            self._gone()
-
-    # The endpoint's side.
-
-    def answer(self, answer: _Answer) -> None:
-        """Take a whole answer."""
-        self.start(answer.status, answer.headers)
-        self.write(answer.body)
-        self.end()
-
-    def start(self, status: int, headers: Lines) -> None:
-        """Take the head."""
-        self._heard()
-        self._reader.head(status, list(headers))
-
-    def write(self, chunk: bytes) -> None:
-        """Take a piece of the body."""
-        if self._has_left:
-            return
-        self._heard()
-        self._reader.body(chunk)
-        self._attempt.comments = self._reader.comments
-        if self._reader.notes or self._reader.is_done:
-            self._wake()
 
     def end(self) -> None:
-        """Take the end."""
-        self._is_over = True
-        self._reader.end()
+        """The application has returned, or failed."""
+        self.reader.lost("the application ended")
         self._wake()
 
-    def abort(self) -> None:
-        """Take the loss of the answer."""
-        self._is_over = True
-        self._reader.lost("the server cut the answer")
-        self._wake()
+    # The application's side.
 
-    def pending(self) -> int:
-        """Bytes that wait to be taken: about one notification each is all that can wait."""
-        return 256 * len(self._reader.notes)
+    async def receive(self) -> Message:
+        """Give the request, then wait until its caller goes away."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
 
-    def watch(self, gone: Callable[[], None]) -> None:
-        """Call when the caller has left."""
-        self._gone = gone
-        if self._has_left:
-            gone()
-
-    def _heard(self) -> None:
-        if not self._has_left:
-            self._attempt.heard(self._loop.time())
+    async def send(self, message: Message) -> None:
+        """Take a piece of the answer."""
+        if self._left.is_set():
+            return
+        self._attempt.heard(self._loop.time())
+        if message["type"] == "http.response.start":
+            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            self.reader.head(message["status"], headers)
+            return
+        self.reader.body(message.get("body", b""))
+        self._attempt.comments = self.reader.comments
+        if not message.get("more_body"):
+            self.reader.end()
+        if self.reader.notes or self.reader.is_done:
+            self._wake()
+        if len(self.reader.notes) > self.reader.limits.max_notes:
+            # As a full socket does: the sender waits for the reader.
+            await asyncio.sleep(0)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

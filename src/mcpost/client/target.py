@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from mcpost.client.credentials import Auth, AuthProvider, Credentials, check_headers
 from mcpost.client.era import DualTransport, EraMemory
 from mcpost.client.http import HttpTransport
-from mcpost.client.inprocess import InProcess, Servable
+from mcpost.client.inprocess import AsgiApp, InProcess, Servable
 from mcpost.client.network import Network, parse_url
 from mcpost.client.transport import Transport
 from mcpost.errors import BadTarget
@@ -19,8 +19,8 @@ from mcpost.wire.versions import Era
 
 __all__ = ("Target", "make_transport")
 
-Target = str | Servable | Sequence[str]
-"""A URL, a server object, or the command line of a server on stdio."""
+Target = str | Servable | AsgiApp | Sequence[str]
+"""A URL, a server object, an ASGI application, or the command line of a server on stdio."""
 
 
 def make_transport(
@@ -64,6 +64,7 @@ def make_transport(
             agent=agent,
         )
         return DualTransport(http, eras, era=era), credentials
-    if isinstance(target, Servable):
-        return InProcess(target, headers=fixed, limits=limits), credentials
+    app = target.asgi() if isinstance(target, Servable) else target
+    if callable(app):
+        return InProcess(app, headers=fixed, limits=limits), credentials
     raise BadTarget(f"{target!r} is no server: give a URL or a Server")
