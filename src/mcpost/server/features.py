@@ -20,17 +20,19 @@ from mcpost.server.offers import (
     ResourceOffer,
     TemplateOffer,
     ToolOffer,
+    completion_result,
     define_tool,
     prompt_result,
     read_result,
     wrap_structured,
 )
+from mcpost.server.params import read_object, read_text, resource_not_found
 from mcpost.server.questions import InputRequired, check_capabilities
 from mcpost.server.registry import Registry
 from mcpost.server.replay import METHODS, LeftToAsk, Replay
 from mcpost.server.running import HandlerFailed, Runner
 from mcpost.server.sealing import Sealer
-from mcpost.types import Completion, Implementation
+from mcpost.types import Implementation
 from mcpost.wire import meta
 from mcpost.wire.jsonrpc import encode
 from mcpost.wire.mirror import Mirror
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from mcpost.server.signature import Function
 
 __all__ = ("Features",)
-
-_MAX_COMPLETIONS: Final = 100
 
 _LISTS: Final = CacheHints(60_000, "public")
 """Lists do not depend on the caller here, and a listening client hears of their changes at once."""
@@ -206,11 +206,11 @@ class Features:
         return self._list(call, self.prompts, "prompts")
 
     def _call_tool(self, call: Call) -> Awaitable[Result]:
-        name = _text(call.params, "name")
+        name = read_text(call.params, "name")
         offer = self.tools.get(name)
         if offer is None:
             raise InvalidParams(f"there is no tool {name!r}")
-        values = offer.function.bind(_object(call.params, "arguments"))
+        values = offer.function.bind(read_object(call.params, "arguments"))
         return self._run_tool(call, offer.function, values)
 
     async def _run_tool(self, call: Call, function: Function, values: dict[str, Any]) -> Result:
@@ -278,7 +278,7 @@ class Features:
         raise InternalError("this call asks for input without coming to an end")
 
     def _read(self, call: Call) -> Awaitable[Result]:
-        uri = _text(call.params, "uri")
+        uri = read_text(call.params, "uri")
         resource = self.resources.get(uri)
         if resource is not None:
             return self._run_read(
@@ -291,7 +291,7 @@ class Features:
                 return self._run_read(
                     call, offer.function, values, (uri, offer.definition.mime_type, offer.cache)
                 )
-        raise _not_found(uri)
+        raise resource_not_found(uri)
 
     async def _run_read(
         self,
@@ -307,20 +307,20 @@ class Features:
 
         def shape(value: Any) -> Result:
             if value is None:
-                raise _not_found(uri)
+                raise resource_not_found(uri)
             return read_result(value, uri, mime_type)
 
         try:
             return await self._answer(call, function, values, shape, hints)
         except NotFound as error:
-            raise _not_found(uri, str(error)) from error
+            raise resource_not_found(uri, str(error)) from error
 
     def _get_prompt(self, call: Call) -> Awaitable[Result]:
-        name = _text(call.params, "name")
+        name = read_text(call.params, "name")
         offer = self.prompts.get(name)
         if offer is None:
             raise InvalidParams(f"there is no prompt {name!r}")
-        values = offer.function.bind(_object(call.params, "arguments"))
+        values = offer.function.bind(read_object(call.params, "arguments"))
         description = offer.definition.description
         return self._run_prompt(call, offer.function, values, description)
 
@@ -338,15 +338,15 @@ class Features:
             raise InvalidParams(str(error)) from error
 
     async def _complete(self, call: Call) -> Result:
-        reference = _object(call.params, "ref")
-        argument = _object(call.params, "argument")
-        name, value = _text(argument, "name"), _text(argument, "value")
+        reference = read_object(call.params, "ref")
+        argument = read_object(call.params, "argument")
+        name, value = read_text(argument, "name"), read_text(argument, "value")
         target = self._completed(reference)
         function = self.completers.get((target, name))
         if function is None:
             return self.finish(call, {"completion": {"values": []}})
-        context = _object(call.params, "context")
-        known: dict[str, Any] = {"value": value, "arguments": _object(context, "arguments")}
+        context = read_object(call.params, "context")
+        known: dict[str, Any] = {"value": value, "arguments": read_object(context, "arguments")}
         names = function.parameters.names
         values: dict[str, Any] = {names[0]: value} if names and names[0] not in known else {}
         values |= {key: each for key, each in known.items() if key in names}
@@ -356,16 +356,16 @@ class Features:
             raise InvalidParams(str(error)) from error
         finally:
             call.close()
-        return self.finish(call, {"completion": _completion(found)})
+        return self.finish(call, {"completion": completion_result(found)})
 
     def _completed(self, reference: Mapping[str, Any]) -> str:
         if reference.get("type") == "ref/prompt":
-            name = _text(reference, "name")
+            name = read_text(reference, "name")
             if self.prompts.get(name) is None:
                 raise InvalidParams(f"there is no prompt {name!r}")
             return name
         if reference.get("type") == "ref/resource":
-            uri = _text(reference, "uri")
+            uri = read_text(reference, "uri")
             if self.templates.get(uri) is None and self.resources.get(uri) is None:
                 raise InvalidParams(f"there is no resource template {uri!r}")
             return uri
@@ -377,44 +377,9 @@ def _definition(offer: Any, era: Era) -> Any:
     return offer.definition
 
 
-def _text(params: Mapping[str, Any], name: str) -> str:
-    value = params.get(name)
-    if type(value) is not str:
-        raise InvalidParams(f'"{name}" has to be a string')
-    return value
-
-
-def _object(params: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = params.get(name)
-    if value is None:
-        return {}
-    if type(value) is not dict:
-        raise InvalidParams(f'"{name}" has to be an object')
-    return value
-
-
-def _not_found(uri: str, reason: str = "") -> InvalidParams:
-    return InvalidParams(reason or f"there is no resource {uri!r}", {"uri": uri})
-
-
 def _bind_found(function: Function, found: dict[str, str], uri: str) -> dict[str, Any]:
     # A URI whose parts are not of the types that the function takes names nothing.
     try:
         return function.bind(found)
     except InvalidParams as error:
-        raise _not_found(uri, f"there is no resource {uri!r}: {error.message}") from error
-
-
-def _completion(found: Any) -> Any:
-    if isinstance(found, Completion):
-        values = found.values
-        completion: dict[str, Any] = msgspec.to_builtins(found)
-    else:
-        if found is not None and not isinstance(found, (list, tuple)):
-            raise InternalError("a completion returned no list of values")
-        values = [str(each) for each in found or ()]
-        completion = {"total": len(values)} if len(values) > _MAX_COMPLETIONS else {}
-    completion["values"] = values[:_MAX_COMPLETIONS]
-    if len(values) > _MAX_COMPLETIONS:
-        completion["hasMore"] = True
-    return completion
+        raise resource_not_found(uri, f"there is no resource {uri!r}: {error.message}") from error

@@ -9,13 +9,14 @@ import mimetypes
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from mcpost.errors import InternalError
 from mcpost.server.templates import Template
 from mcpost.types import (
+    Completion,
     Prompt,
     PromptMessage,
     PromptResult,
@@ -36,12 +37,16 @@ __all__ = (
     "ResourceOffer",
     "TemplateOffer",
     "ToolOffer",
+    "completion_result",
     "define_tool",
     "prompt_result",
     "read_result",
+    "wrap_structured",
 )
 
 Scope = Literal["public", "private"]
+
+_MAX_COMPLETIONS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +221,28 @@ def _message(value: Any, name: str) -> dict[str, Any]:
         if "type" in plain:
             return {"role": "user", "content": plain}
     raise InternalError(f"prompt {name!r} returned something that is no message")
+
+
+def completion_result(value: Any) -> dict[str, Any]:
+    """Make the `completion` of what a function returned: at most 100 values.
+
+    Args:
+        value: A list of values, best first, or a `Completion`; `None` is no value.
+
+    Raises:
+        InternalError: The value is neither.
+
+    Spec: utilities/completion, "CompleteResult" (F-03).
+    """
+    if isinstance(value, Completion):
+        values = value.values
+        completion: dict[str, Any] = msgspec.to_builtins(value)
+    elif value is None or isinstance(value, (list, tuple)):
+        values = [str(each) for each in value or ()]
+        completion = {"total": len(values)} if len(values) > _MAX_COMPLETIONS else {}
+    else:
+        raise InternalError("a completion returned no list of values")
+    completion["values"] = values[:_MAX_COMPLETIONS]
+    if len(values) > _MAX_COMPLETIONS:
+        completion["hasMore"] = True
+    return completion
