@@ -104,6 +104,27 @@ class ServerLimits:
     page_size: int = 1_000
     """Entries in one page of a list."""
 
+    max_sessions: int = 10_000
+    """Sessions of earlier revisions; above it the longest idle one ends, or 503."""
+
+    session_idle: float = 1_800.0
+    """Seconds without a request, a call or an open stream after which a session ends."""
+
+    max_session_events: int = 10_000
+    """Events of one session that are kept for a client that comes back for them."""
+
+    max_session_bytes: int = 4 * MIB
+    """Bytes of the kept events of one session."""
+
+    max_stored_bytes: int = 256 * MIB
+    """Bytes of the kept events of all sessions."""
+
+    max_batch: int = 100
+    """Messages in one batch (revision 2025-03-26 alone has batches)."""
+
+    resume_delay: float = 1.0
+    """Seconds that a client is asked to wait before it comes back for a stream (`retry:`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
