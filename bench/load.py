@@ -44,10 +44,10 @@ def call_body(tool: str, arguments: dict[str, Any], **meta: Any) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode()
 
 
-def raw_request(method: str, name: str | None, body: bytes) -> bytes:
-    """The bytes of a whole request."""
+def raw_request(port: int, method: str, name: str | None, body: bytes) -> bytes:
+    """The bytes of a whole request to a port of this machine."""
     lines = [f"{key}: {value}" for key, value in headers(method, name).items()]
-    head = ["POST /mcp HTTP/1.1", "Host: 127.0.0.1", *lines, f"Content-Length: {len(body)}"]
+    head = ["POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", *lines, f"Content-Length: {len(body)}"]
     return ("\r\n".join(head) + "\r\n\r\n").encode() + body
 
 
@@ -71,7 +71,7 @@ def requests_per_second(server: Running, tool: str, connections: int, seconds: f
     if wrk is not None:
         return _wrk(wrk, server, tool, body, connections, seconds)
     os.sched_setaffinity(0, {LOAD_CORE})
-    request = raw_request("tools/call", tool, body)
+    request = raw_request(server.port, "tools/call", tool, body)
     return asyncio.run(_generate(server.port, request, connections, seconds))
 
 

@@ -178,8 +178,7 @@ def main(name: str, port: int) -> None:
     """Serve one of them."""
     logging.disable(logging.CRITICAL)
     if name in OURS:
-        door = "native" if name == "mcpost-native" else "uvicorn"
-        ours().run(port=port, door=door)
+        ours().run(port=port, ready=lambda url: None)
         return
     import uvicorn
 

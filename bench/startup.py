@@ -14,7 +14,6 @@ from typing import NamedTuple
 from bench.load import call_body, raw_request
 from bench.machine import ROOT, free_port, serving
 
-ADD = raw_request("tools/call", "add", call_body("add", {"a": 1, "b": 2}))
 SERVER = """from mcpost import Server
 
 server = Server("bench")
@@ -74,6 +73,7 @@ def start(name: str, directory: Path, runs: int) -> Started:
 def _first_answer(template: list[str]) -> float:
     port = free_port()
     parts = [part.replace("{port}", str(port)) for part in template]
+    request = raw_request(port, "tools/call", "add", call_body("add", {"a": 1, "b": 2}))
     begun = time.perf_counter()
     process = subprocess.Popen(
         parts, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -81,7 +81,7 @@ def _first_answer(template: list[str]) -> float:
     try:
         while time.perf_counter() - begun < TIMEOUT:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as one:
-                one.sendall(ADD)
+                one.sendall(request)
                 if b"200 OK" in one.recv(65536):
                     return time.perf_counter() - begun
             time.sleep(0.002)

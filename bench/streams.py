@@ -13,9 +13,12 @@ from bench.load import META, call_body, raw_request
 from bench.machine import LOAD_CORE, Running
 from bench.servers import EVENTS
 
-COUNT = raw_request("tools/call", "count", call_body("count", {}, progressToken=1))
-NOTIFY = raw_request("tools/call", "notify", call_body("notify", {}))
 TIMEOUT = 60.0
+
+
+def count_request(port: int) -> bytes:
+    """A call of the tool that tells progress."""
+    return raw_request(port, "tools/call", "count", call_body("count", {}, progressToken=1))
 
 
 class Listens(NamedTuple):
@@ -96,7 +99,7 @@ async def _open(port: int, request: bytes, *, again: bool) -> _Stream:
 
 
 async def _events(port: int, connections: int, seconds: float) -> float:
-    made = [await _open(port, COUNT, again=True) for _ in range(connections)]
+    made = [await _open(port, count_request(port), again=True) for _ in range(connections)]
     await asyncio.sleep(0.2)
     start, before = time.perf_counter(), sum(stream.events for stream in made)
     await asyncio.sleep(seconds)
@@ -110,7 +113,7 @@ async def _events(port: int, connections: int, seconds: float) -> float:
 
 
 async def _first(port: int, calls: int) -> float:
-    stream = await _open(port, COUNT, again=True)
+    stream = await _open(port, count_request(port), again=True)
     async with asyncio.timeout(TIMEOUT):
         while len(stream.first) < calls:
             stream.heard.clear()
@@ -122,7 +125,7 @@ async def _first(port: int, calls: int) -> float:
 async def _listens(server: Running, count: int, *, notify: bool) -> Listens:
     params = {"notifications": {"toolsListChanged": True}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
-    request = raw_request("subscriptions/listen", None, json.dumps(message).encode())
+    request = raw_request(server.port, "subscriptions/listen", None, json.dumps(message).encode())
     before = server.memory()
     made: list[_Stream] = []
     async with asyncio.timeout(TIMEOUT):
@@ -135,7 +138,8 @@ async def _listens(server: Running, count: int, *, notify: bool) -> Listens:
         if notify:
             for stream in made:
                 stream.heard.clear()
-            caller = await _open(server.port, NOTIFY, again=False)
+            call = raw_request(server.port, "tools/call", "notify", call_body("notify", {}))
+            caller = await _open(server.port, call, again=False)
             for stream in made:
                 await stream.heard.wait()
             caller.close()
