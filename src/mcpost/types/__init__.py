@@ -35,6 +35,8 @@ from mcpost.types.content import (
 )
 from mcpost.types.features import (
     Implementation,
+    ModelHint,
+    ModelPreferences,
     Prompt,
     PromptArgument,
     PromptMessage,
@@ -44,6 +46,7 @@ from mcpost.types.features import (
     SamplingMessage,
     Tool,
     ToolAnnotations,
+    ToolChoice,
 )
 from mcpost.types.results import (
     CallResult,
@@ -71,6 +74,8 @@ __all__ = (
     "ImageContent",
     "Implementation",
     "LogMessage",
+    "ModelHint",
+    "ModelPreferences",
     "Progress",
     "Prompt",
     "PromptArgument",
@@ -95,6 +100,7 @@ __all__ = (
     "TextResourceContents",
     "Tool",
     "ToolAnnotations",
+    "ToolChoice",
     "ToolResultContent",
     "ToolUseContent",
     "ToolsChanged",

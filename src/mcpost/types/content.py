@@ -6,7 +6,7 @@ Spec: server/tools, "Tool Result"; server/prompts, "PromptMessage"; schema, `Con
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -131,11 +131,24 @@ class BlobResourceContents(Wire):
 
 
 ResourceContents = TextResourceContents | BlobResourceContents
+"""What a resource holds."""
+
+if TYPE_CHECKING:
+    AnyContents = ResourceContents
+else:
+    # The two differ by a member and not by a tag, so the reader leaves it to `resource_contents`.
+    AnyContents = Any
 
 
-def resource_contents(value: dict[str, Any]) -> ResourceContents:
-    """Read contents as received: text where they have text, else bytes."""
-    if "text" in value:
+def resource_contents(value: Any) -> ResourceContents:
+    """Read contents as received: text where they have text, else bytes; typed ones stay.
+
+    Raises:
+        msgspec.ValidationError: They are neither.
+    """
+    if isinstance(value, ResourceContents):
+        return value
+    if isinstance(value, dict) and "text" in value:
         return msgspec.convert(value, TextResourceContents)
     return msgspec.convert(value, BlobResourceContents)
 
@@ -143,15 +156,13 @@ def resource_contents(value: dict[str, Any]) -> ResourceContents:
 class EmbeddedResource(Wire, tag="resource", tag_field="type"):
     """A resource's contents, put into a message."""
 
-    resource: Any
-    """`TextResourceContents` or `BlobResourceContents`."""
+    resource: AnyContents
     annotations: Annotations | None = None
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
     def __post_init__(self) -> None:
         """Give the contents their type where they came as a plain object."""
-        if isinstance(self.resource, dict):
-            self.resource = resource_contents(self.resource)
+        self.resource = resource_contents(self.resource)
 
 
 class ToolUseContent(Wire, tag="tool_use", tag_field="type"):
@@ -174,4 +185,7 @@ class ToolResultContent(Wire, tag="tool_result", tag_field="type"):
 
 
 ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+"""A part of a tool's result or of a prompt's message."""
+
 SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+"""A part of a message between a server and a model."""

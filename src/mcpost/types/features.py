@@ -5,7 +5,7 @@ Spec: server/tools, server/resources, server/prompts, "Data Types" (F-01 to F-03
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,8 @@ from mcpost.types.content import (
 
 __all__ = (
     "Implementation",
+    "ModelHint",
+    "ModelPreferences",
     "Prompt",
     "PromptArgument",
     "PromptMessage",
@@ -29,6 +31,7 @@ __all__ = (
     "SamplingMessage",
     "Tool",
     "ToolAnnotations",
+    "ToolChoice",
 )
 
 
@@ -127,6 +130,28 @@ class SamplingMessage(Wire):
     role: Role
     content: SamplingContent | list[SamplingContent]
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class ModelHint(Wire):
+    """A part of a model's name that a server would like."""
+
+    name: str | None = None
+
+
+class ModelPreferences(Wire):
+    """What a server wants of a model; priorities from 0 to 1."""
+
+    hints: list[ModelHint] | None = None
+    """The first that fits is to be preferred."""
+    cost_priority: float | None = None
+    speed_priority: float | None = None
+    intelligence_priority: float | None = None
+
+
+class ToolChoice(Wire):
+    """Whether a model may, must or must not use the tools of a sampling request."""
+
+    mode: Literal["auto", "required", "none"] | None = None
 
 
 class Root(Wire):

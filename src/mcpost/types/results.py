@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from mcpost.types.content import (
+    AnyContents,
     BlobResourceContents,
     ContentBlock,
     Role,
@@ -36,11 +37,17 @@ __all__ = (
 )
 
 
+def _no_blocks() -> list[ContentBlock]:
+    # A factory of our own: an empty list that stands as a default would not be written.
+    return []
+
+
 class CallResult(Wire):
     """The result of `tools/call`."""
 
-    content: list[ContentBlock] = []
+    content: list[ContentBlock] = msgspec.field(default_factory=_no_blocks)
     structured_content: Any = None
+    """Any JSON value; `None` also where there is none."""
     is_error: bool = False
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
@@ -58,17 +65,14 @@ class CallResult(Wire):
 class ReadResult(Wire):
     """The result of `resources/read`."""
 
-    contents: list[Any]
-    """Each `TextResourceContents` or `BlobResourceContents`."""
+    contents: list[AnyContents]
     ttl_ms: int | None = None
     cache_scope: Literal["public", "private"] | None = None
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
     def __post_init__(self) -> None:
         """Give the contents their types where they came as plain objects."""
-        self.contents = [
-            resource_contents(each) if isinstance(each, dict) else each for each in self.contents
-        ]
+        self.contents = [resource_contents(each) for each in self.contents]
 
     @property
     def text(self) -> str:
