@@ -37,7 +37,7 @@ from mcpost.types import Implementation, Root
 from mcpost.wire import jsonrpc, meta
 from mcpost.wire.versions import Era
 
-__all__ = ("Call", "Context", "Inputs", "Principal")
+__all__ = ("Call", "Carried", "Context", "Inputs", "Principal")
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -59,10 +59,6 @@ class Inputs(Protocol):
         """Ask, and give the parsed answers by key."""
         ...
 
-    async def carry(self, required: InputRequired) -> None:
-        """Ask what a handler returned, and keep its state, for the handler's next run."""
-        ...
-
     @property
     def state(self) -> Any:
         """What the handler put into `InputRequired.state` in the round before."""
@@ -72,6 +68,44 @@ class Inputs(Protocol):
     def answers(self) -> Mapping[str, Any]:
         """All answers so far, as received."""
         ...
+
+
+class Carried:
+    """What a handler returned as `InputRequired`, carried to its next run while its call goes on.
+
+    For eras that have a way to ask while a call is answered.
+
+    Args:
+        inputs: That way.
+    """
+
+    __slots__ = ("_answers", "_inputs", "_state")
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._answers: dict[str, Any] = {}
+        self._state: Any = None
+
+    async def carry(self, required: InputRequired) -> None:
+        """Ask what was returned, and keep its state and the answers."""
+        answers = await self._inputs.ask(required.questions)
+        for key, question in required.questions.items():
+            self._answers[key] = question.write(answers[key])
+        self._state = required.state
+
+    async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+        """Ask as the era does."""
+        return await self._inputs.ask(questions)
+
+    @property
+    def state(self) -> Any:
+        """What the handler kept in the run before."""
+        return self._state
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """All answers so far."""
+        return self._answers
 
 
 class Call:

@@ -13,7 +13,7 @@ import msgspec
 
 from mcpost.errors import InternalError, InvalidParams, MethodNotFound, NotFound, ToolError
 from mcpost.limits import ServerLimits
-from mcpost.server.call import Call
+from mcpost.server.call import Call, Carried
 from mcpost.server.offers import (
     CacheHints,
     PromptOffer,
@@ -264,14 +264,15 @@ class Features:
         self, call: Call, function: Function, values: dict[str, Any], value: Any
     ) -> Any:
         """Ask what a handler returned while its call goes on, and run it again (earlier eras)."""
+        if call.inputs is None:
+            raise InternalError(f"no question can be asked while {call.method} is answered")
+        call.inputs = carried = Carried(call.inputs)
         for _ in range(self.limits.max_input_rounds):
-            if call.inputs is None:
-                raise InternalError(f"no question can be asked while {call.method} is answered")
             for question in value.questions.values():
                 missing = check_capabilities(call.meta.client_capabilities, question.capability())
                 if missing is not None:
                     raise missing
-            await call.inputs.carry(value)
+            await carried.carry(value)
             value = await self._runner.run(call, function, values)
             if not isinstance(value, InputRequired):
                 return value

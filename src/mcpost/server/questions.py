@@ -74,6 +74,10 @@ class Question:
         """Read an answer; raises BadAnswer."""
         return answer
 
+    def write(self, answer: Any) -> Any:
+        """Write a parsed answer as it may have been received; the reverse of `parse`."""
+        return msgspec.to_builtins(answer)
+
     def request(self) -> dict[str, Any]:
         """The entry of `inputRequests`."""
         return {"method": self.method, "params": self.params()}
@@ -150,6 +154,10 @@ class Elicit(Question):
         if problem is not None:
             raise BadAnswer(problem)
         return Elicited(result.action, content, content)
+
+    def write(self, answer: Elicited) -> Any:
+        """Write an answer without what was made of its content."""
+        return msgspec.to_builtins(ElicitResult(answer.action, answer.content))
 
 
 _FORMATS: Final = (None, "email", "uri", "date", "date-time")
@@ -297,6 +305,10 @@ class Roots(Question):
             return msgspec.convert(answer, RootsResult).roots
         except msgspec.ValidationError as error:
             raise BadAnswer(str(error)) from error
+
+    def write(self, answer: list[Root]) -> Any:
+        """Write the roots as their result."""
+        return msgspec.to_builtins(RootsResult(answer))
 
 
 class InputRequired:

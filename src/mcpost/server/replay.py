@@ -111,10 +111,6 @@ class Replay:
             raise LeftToAsk
         return parsed
 
-    async def carry(self, required: InputRequired) -> None:
-        """Not of this era: what a handler returns becomes the result (`result`)."""
-        raise InternalError("this revision has no way to ask while a call is answered")
-
     def result(self, required: InputRequired | None = None) -> dict[str, Any]:
         """Make the `input_required` result of what has been asked.
 

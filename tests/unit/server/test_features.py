@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from mcpost import CacheHints, Context, NotFound, Server, ServerLimits, ToolError
+from mcpost import (
+    CacheHints,
+    Context,
+    Elicit,
+    InputRequired,
+    NotFound,
+    Server,
+    ServerLimits,
+    ToolError,
+)
 from mcpost.errors import InternalError, InvalidParams, MethodNotFound, WireError
 from mcpost.server.call import Call
 from mcpost.types import (
@@ -505,3 +514,40 @@ def test_a_result_for_the_earlier_era_has_none_of_the_members_of_this_one() -> N
 
 async def numbers() -> list[int]:
     return [1, 2]
+
+
+class Line:
+    """Asks while the call goes on, as earlier eras do; every answer is the same."""
+
+    state = None
+    answers: dict[str, Any] = {}
+
+    async def ask(self, questions: Any) -> dict[str, Any]:
+        content = {"action": "accept", "content": {"name": "Ann"}}
+        return {key: question.parse(content) for key, question in questions.items()}
+
+
+@pytest.mark.req("L-05/S", "P-06/S")
+@pytest.mark.parametrize("style", ["inline", "returned"])
+def test_a_handler_asks_in_the_earlier_era_as_in_this_one(style: str) -> None:
+    server, runs = Server("both"), []
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+    @server.tool
+    async def greet(ctx: Context) -> Any:
+        runs.append(ctx.state)
+        if style == "inline":
+            return (await ctx.elicit("Who?", schema)).data["name"]
+        if ctx.state is None:
+            return InputRequired({"q": Elicit("Who?", schema)}, state=1)
+        return ctx.answers["q"]["content"]["name"]
+
+    params = {"name": "greet"}
+    known = lenient_meta(params, "2025-11-25", {"elicitation": {}})
+    request = jsonrpc.Request(7, "tools/call", params)
+    call = Call(request, known, lambda note: None, era=Era.LEGACY, inputs=Line())
+
+    result = run(answer(server, call))
+
+    assert result == {"content": [{"type": "text", "text": "Ann"}]}
+    assert runs == ([None] if style == "inline" else [None, 1])
