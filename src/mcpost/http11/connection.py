@@ -137,9 +137,11 @@ class Connection(asyncio.Protocol):
     def _uncork(self) -> None:
         self._corked = False
         held = self._held
-        if held and self._transport is not None:
-            self._transport.write(held[0] if len(held) == 1 else b"".join(held))
-            held.clear()
+        if held:
+            # Writing may tell that the peer is slow, and then what is held is counted.
+            self._held = []
+            if self._transport is not None:
+                self._transport.write(held[0] if len(held) == 1 else b"".join(held))
 
     # Reading.
 

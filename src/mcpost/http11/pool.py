@@ -148,8 +148,7 @@ class Pool:
         """A connection is over."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
-        if self._waiting:
-            self._connect_more()
+        self._connect_more()
 
     def leave(self, call: Call) -> None:
         """A call waits no longer."""
@@ -159,11 +158,17 @@ class Pool:
 
     def _connect_more(self) -> None:
         """Make connections for those who wait, one each, as far as there is room."""
+        if self._closed:
+            return
         room = self.limits.max_connections - len(self._open) - len(self._connecting)
         for _ in range(min(room, len(self._waiting) - len(self._connecting))):
             task = self.hub.loop.create_task(self._connect())
             self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+            task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting.discard(task)
+        self._connect_more()
 
     async def _connect(self) -> None:
         upstream, loop = self.upstream, self.hub.loop
@@ -195,10 +200,8 @@ class Pool:
         return ClientConnection(self)
 
     def _fail_one(self, error: ConnectFailed) -> None:
-        # One failed connection is one failed call: the others have connections of their own, or
-        # get one when it is their turn.
+        # One failed connection is one failed call: the others have attempts of their own.
         if self._waiting:
             call = next(iter(self._waiting))
             call.finish()
             call.receiver.on_failed(error)
-        self.hub.loop.call_soon(self._connect_more)
