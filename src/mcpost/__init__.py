@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from mcpost.limits import ClientLimits, ServerLimits
     from mcpost.server.app import Server
-    from mcpost.server.call import Context, Principal
+    from mcpost.server.call import Principal
+    from mcpost.server.context import Context
     from mcpost.server.marks import Ask, Mirror
     from mcpost.server.offers import CacheHints
     from mcpost.server.questions import Elicit, InputRequired, Roots, Sample
@@ -60,7 +61,7 @@ _HOMES: Final = {
     "CacheHints": "mcpost.server.offers",
     "Client": "mcpost.client.client",
     "ClientLimits": "mcpost.limits",
-    "Context": "mcpost.server.call",
+    "Context": "mcpost.server.context",
     "Elicit": "mcpost.server.questions",
     "InputRequired": "mcpost.server.questions",
     "McpostError": "mcpost.errors",

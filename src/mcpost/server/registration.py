@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 import msgspec
 
 from mcpost.errors import UsageError
-from mcpost.server.call import Context
+from mcpost.server.context import Context
 from mcpost.server.offers import (
     CacheHints,
     PromptOffer,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpost.errors import InternalError, NotFound, ToolError, WireError
 from mcpost.limits import ServerLimits
-from mcpost.server.call import Call, Context
+from mcpost.server.call import Call
+from mcpost.server.context import Context
 from mcpost.server.questions import Elicited, Question
 from mcpost.server.replay import LeftToAsk
 from mcpost.server.threads import Threads
