@@ -87,11 +87,11 @@ class Credentials:
             if isinstance(said, Mapping):
                 self._current = check_headers(said)
                 return self._current
-            self._flight = asyncio.ensure_future(_await(said))
+            self._flight = asyncio.ensure_future(said)
             self._flight.add_done_callback(self._landed)
         elif self._current is not None:
             return self._current
-        return await asyncio.shield(self._flight)
+        return check_headers(await asyncio.shield(self._flight))
 
     async def refused(self, denied: Denied, used: Mapping[str, str]) -> bool:
         """Tell whether to send a request once more after a 401 or 403.
@@ -101,7 +101,7 @@ class Credentials:
         provider = self._provider
         if provider is None:
             return False
-        if self._current is not None and self._current is not used and self._current != used:
+        if self._current is not None and dict(self._current) != dict(used):
             # Another call has renewed them in the meantime.
             return True
         if isinstance(provider, Auth):
@@ -114,8 +114,8 @@ class Credentials:
             return await asyncio.shield(renewal)
         if denied.status != 401:
             return False
-        if self._current is used:
-            self._current = None
+        # The token is dead: whoever comes now waits for the next one.
+        self._current = None
         return dict(await self.headers()) != dict(used)
 
     async def close(self) -> None:
@@ -130,10 +130,6 @@ class Credentials:
         # Reading the exception here keeps the loop from reporting one that every waiter has had.
         if not task.cancelled() and task.exception() is None:
             self._current = task.result()
-
-
-async def _await(said: Awaitable[Mapping[str, str]]) -> Mapping[str, str]:
-    return check_headers(await said)
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
