@@ -126,6 +126,8 @@ class ClientConnection(Connection):
         if body is None and call.ended:
             self.end_body()
         self._wait("head", self._limits.head_timeout)
+        if early and not self.blocked:
+            call.drained()
 
     def rest(self) -> None:
         """Wait for the next request."""

@@ -194,9 +194,7 @@ NO_DATE = ((b"date", b"now"),)
 class Server:
     """A listener whose clients connect in memory."""
 
-    def __init__(
-        self, application: Application[Exchange] | None = None, **limits: Any
-    ) -> None:
+    def __init__(self, application: Application[Exchange] | None = None, **limits: Any) -> None:
         self.loop = Loop()
         self.app = Answering() if application is None else application
         self.limits = ConnectionLimits(**limits)

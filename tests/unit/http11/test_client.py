@@ -92,7 +92,10 @@ def sent(outgoing: Outgoing, **limits: Any) -> tuple[Upstreams, Call, Taking]:
     [
         (GET, b"GET /x HTTP/1.1\r\naccept: */*\r\nhost: up:8080\r\n\r\n"),
         (POST, b"POST /x HTTP/1.1\r\nhost: up:8080\r\ncontent-length: 3\r\n\r\nabc"),
-        (replace(POST, body=b""), b"POST /x HTTP/1.1\r\nhost: up:8080\r\ncontent-length: 0\r\n\r\n"),
+        (
+            replace(POST, body=b""),
+            b"POST /x HTTP/1.1\r\nhost: up:8080\r\ncontent-length: 0\r\n\r\n",
+        ),
         (
             replace(GET, headers=[(b"host", b"other"), (b"content-length", b"9")]),
             b"GET /x HTTP/1.1\r\nhost: other\r\n\r\n",

@@ -21,7 +21,9 @@ def test_an_unknown_status_has_an_empty_reason() -> None:
 
 
 def test_what_frames_a_body_is_left_to_the_connection() -> None:
-    head = encode_response(200, ((b"content-length", b"7"), (b"connection", b"Close"), (b"a", b"1")))
+    head = encode_response(
+        200, ((b"content-length", b"7"), (b"connection", b"Close"), (b"a", b"1"))
+    )
 
     assert head.lines == b"HTTP/1.1 200 OK\r\na: 1\r\n"
     assert head.closes

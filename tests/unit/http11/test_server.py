@@ -240,7 +240,9 @@ def test_a_long_body_of_a_refused_request_is_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "chunks", [b"2\r\nab\r\n0\r\n\r\n", b"4\r\nabcd\r\n0\r\n\r\n", b"x"], ids=["short", "long", "bad"]
+    "chunks",
+    [b"2\r\nab\r\n0\r\n\r\n", b"4\r\nabcd\r\n0\r\n\r\n", b"x"],
+    ids=["short", "long", "bad"],
 )
 def test_a_chunked_body_of_a_refused_request_ends_the_connection(chunks: bytes) -> None:
     server = Server(max_discard=3)
