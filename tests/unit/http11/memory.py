@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
@@ -194,7 +193,7 @@ NO_DATE = ((b"date", b"now"),)
 class Server:
     """A listener whose clients connect in memory."""
 
-    def __init__(self, application: Application[Exchange] | None = None, **limits: Any) -> None:
+    def __init__(self, application: Answering | None = None, **limits: Any) -> None:
         self.loop = Loop()
         self.app = Answering() if application is None else application
         self.limits = ConnectionLimits(**limits)

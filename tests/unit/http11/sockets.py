@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,15 @@ async def talk(port: int, data: bytes, **options: Any) -> bytes:
         writer.close()
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             await writer.wait_closed()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds."""
+    for _ in range(100_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never held")
 
 
 class Fetched:

@@ -13,7 +13,7 @@ import pytest
 
 from mcpost.http11.limits import ConnectionLimits
 from tests.helpers.loop import run
-from tests.unit.http11.sockets import GET, LAST_GET, Echo, make_certificate, serving, talk
+from tests.unit.http11.sockets import GET, LAST_GET, Echo, make_certificate, serving, talk, until
 
 WAIT = b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -59,7 +59,8 @@ def test_tls_is_spoken(tmp_path: Path) -> None:
     client.load_verify_locations(certificate)
 
     async def main() -> None:
-        async with serving(Echo(), tls=server) as listener:
+        limits = ConnectionLimits(linger=0.1, tick=0.05)
+        async with serving(Echo(), limits, tls=server) as listener:
             options = {"ssl": client, "server_hostname": "localhost"}
             assert b"200 OK" in await talk(listener.port, LAST_GET, **options)
             # A refusal lingers, though TLS cannot end one side alone.
@@ -190,8 +191,7 @@ def test_five_hundred_slow_heads_do_not_slow_an_honest_caller() -> None:
             await honest(200)
             alone = await honest(200)
             slows = [asyncio.create_task(slow()) for _ in range(500)]
-            while listener.statistics().open < 500:
-                await asyncio.sleep(0)
+            await until(lambda: listener.statistics().open >= 500)
             beside = await honest(200)
             answers = await asyncio.gather(*slows)
 

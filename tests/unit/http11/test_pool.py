@@ -18,7 +18,7 @@ from mcpost.http11.limits import PoolLimits
 from mcpost.http11.listener import Listener
 from mcpost.http11.pool import Pool, Upstream
 from tests.helpers.loop import run
-from tests.unit.http11.sockets import Echo, Fetched, fetch, make_certificate, serving
+from tests.unit.http11.sockets import Echo, Fetched, fetch, make_certificate, serving, until
 
 POST = Outgoing(b"POST", b"/a?b", [], b"abc")
 WAIT = Outgoing(b"GET", b"/wait", [])
@@ -152,8 +152,7 @@ def test_an_upstream_that_ends_an_idle_connection_costs_no_call() -> None:
             await fetch(pool, POST)
             (connection,) = listener._connections
             connection.close()
-            while pool.statistics().open:
-                await asyncio.sleep(0)
+            await until(lambda: not pool.statistics().open)
             assert (await fetch(pool, POST)).body == b"abc"
 
     run(main())
