@@ -131,7 +131,7 @@ class Features:
             found["prompts"] = {"listChanged": True}
         if self.completers:
             found["completions"] = {}
-        if any(function.context is not None for function in self._functions()):
+        if any(_takes_context(function) for function in self._functions()):
             found["logging"] = {}
         return found
 
@@ -142,7 +142,8 @@ class Features:
             self.templates,
             self.prompts,
         )
-        return [offer.function for registry in registries for offer in registry]
+        offered = [offer.function for registry in registries for offer in registry]
+        return [*offered, *self.completers.values()]
 
     def handle(self, call: Call) -> Result | Awaitable[Result]:
         """Answer a call.
@@ -371,6 +372,12 @@ class Features:
                 raise InvalidParams(f"there is no resource template {uri!r}")
             return uri
         raise InvalidParams('"ref.type" is "ref/prompt" or "ref/resource"')
+
+
+def _takes_context(function: Function) -> bool:
+    """Whether a function, or what it asks for, could log."""
+    asks = function.asks.values()
+    return function.context is not None or any(asked.context is not None for asked in asks)
 
 
 def _definition(offer: Any, era: Era) -> Any:
