@@ -270,7 +270,7 @@ class Session:
             if refused is not None:
                 raise InternalError(refused.reason)
             self._calls[request.id] = running
-            return self._run(request, running, self._wait_and_handle(call))
+            return self._run(request, running, None)
         try:
             outcome = self._features.handle(call)
         except BaseException:
@@ -280,21 +280,17 @@ class Session:
             self._admission.leave()
             return outcome
         self._calls[request.id] = running
-        return self._run(request, running, self._handle(outcome))
+        return self._run(request, running, outcome)
 
     async def _run(
-        self, request: Request, running: _Running, work: Coroutine[Any, Any, Outcome]
+        self, request: Request, running: _Running, outcome: Awaitable[Outcome] | None
     ) -> bytes | None:
         task = running.task = asyncio.current_task()
         try:
-            if running.stopped:
-                # It was cancelled before it began.
-                work.close()
-            else:
-                async with asyncio.timeout(self._limits.call_timeout):
-                    result = await work
-                if not running.stopped:
-                    return encode_result(request.id, result)
+            async with asyncio.timeout(self._limits.call_timeout):
+                result = await self._work(running, outcome)
+            if not running.stopped:
+                return encode_result(request.id, result)
         except TimeoutError:
             return self._fail(
                 request, InternalError("the call took longer than this server allows")
@@ -315,19 +311,22 @@ class Session:
                 task.uncancel()
         return None if running.error is None else self._fail(request, running.error)
 
-    async def _wait_and_handle(self, call: Call) -> Outcome:
+    async def _work(self, running: _Running, outcome: Awaitable[Outcome] | None) -> Outcome:
+        """Wait for the outcome, or first for a place; the place is given back."""
+        if outcome is None:
+            try:
+                await self._admission.wait_place()
+            except Refused as refused:
+                raise InternalError(refused.reason) from refused
         try:
-            await self._admission.wait_place()
-        except Refused as refused:
-            raise InternalError(refused.reason) from refused
-        try:
-            outcome = self._features.handle(call)
-            return await outcome if isinstance(outcome, Awaitable) else outcome
-        finally:
-            self._admission.leave()
-
-    async def _handle(self, outcome: Awaitable[Outcome]) -> Outcome:
-        try:
+            if running.stopped:
+                # It was cancelled before it began.
+                if isinstance(outcome, Coroutine):
+                    outcome.close()
+                return {}
+            if outcome is None:
+                started = self._features.handle(running.call)
+                return await started if isinstance(started, Awaitable) else started
             return await outcome
         finally:
             self._admission.leave()
