@@ -46,6 +46,7 @@ class Leg(NamedTuple):
 
 LEGS = {
     "server-2026-07-28": Leg("server", "2026-07-28"),
+    "server-2025-11-25": Leg("server", "2025-11-25"),
 }
 
 

@@ -188,6 +188,14 @@ async def test_elicitation_sep1330_enums(ctx: Context) -> str:
 
 
 @server.tool
+async def test_reconnection(ctx: Context) -> str:
+    """Let the connection go before the result."""
+    ctx.close_stream()
+    await asyncio.sleep(0.2)
+    return "Reconnected."
+
+
+@server.tool
 async def test_missing_capability(ctx: Context) -> str:
     """Need sampling."""
     ctx.require({"sampling": {}})

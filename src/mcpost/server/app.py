@@ -287,6 +287,7 @@ class Server:
         hosts: Sequence[str] | None = None,
         authenticate: Authenticate | None = None,
         limits: ServerLimits | None = None,
+        legacy: bool = True,
     ) -> AsgiApp:
         """Make the ASGI application of this server; it needs no lifespan and mounts anywhere.
 
@@ -299,6 +300,7 @@ class Server:
                 machine; `None` does not look at `Host`.
             authenticate: Finds out who calls; see docs/server.md.
             limits: Bounds, by default those of the server.
+            legacy: Whether earlier revisions are served too, at the same URL (docs/legacy.md).
 
         Raises:
             UsageError: An origin, host or path that is none.
@@ -310,18 +312,23 @@ class Server:
         settings = Settings.make(
             origins=origins, hosts=hosts, authenticate=authenticate, limits=limits or self.limits
         )
-        return AsgiApp(self.endpoint(settings), path)
+        return AsgiApp(self.endpoint(settings, legacy=legacy), path)
 
     def serving(self) -> None:
         """Take note that there is a door: from now on what comes and goes is told to listeners."""
         self._served = True
 
-    def endpoint(self, settings: Settings) -> Endpoint:
+    def endpoint(self, settings: Settings, *, legacy: bool = True) -> Endpoint:
         """Make the endpoint that doors share: its rules, its listeners, its admission."""
         from mcpost.server.endpoint import Endpoint
 
         self.serving()
-        return Endpoint(self.features, self.bus, settings)
+        if not legacy:
+            return Endpoint(self.features, self.bus, settings)
+        from mcpost.server.legacy.endpoint import LegacyEndpoint
+
+        earlier = LegacyEndpoint(self.features, self.bus, settings.limits)
+        return Endpoint(self.features, self.bus, settings, earlier)
 
     def run(
         self, *, host: str = "127.0.0.1", port: int = 8000, path: str = "/mcp", **options: Any

@@ -74,8 +74,8 @@ class Legacy(Protocol):
         """
         ...
 
-    async def drain(self) -> None:
-        """End what is open."""
+    async def drain(self, grace: float) -> None:
+        """End what is open on this loop; as `Endpoint.drain`."""
 
 
 class _Room:
@@ -180,8 +180,12 @@ class Endpoint:
         room = self._here()
         room.draining = True
         room.listens.close()
+        drains = [self._stop_calls(room, grace)]
         if self._legacy is not None:
-            await self._legacy.drain()
+            drains.append(self._legacy.drain(grace))
+        await asyncio.gather(*drains)
+
+    async def _stop_calls(self, room: _Room, grace: float) -> None:
         await _wait_for(room.crew.running, grace)
         for work in list(room.crew.running):
             work.stop(Stop.SHUTDOWN)

@@ -66,6 +66,7 @@ def serve(
     keep_alive: float | None = None,
     max_body: int | None = None,
     workers: int = 1,
+    legacy: bool | None = None,
     access_log: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
@@ -85,6 +86,8 @@ def serve(
         max_body: Bytes of a request body.
         workers: Processes. Notices reach only listeners of the same process unless the server has
             a shared bus.
+        legacy: Whether earlier revisions are served too. Their sessions live in one process, so
+            by default they are where there is one.
         access_log: Whether each request is logged.
         ready: Called with the URL once connections are accepted; writes it to standard output by
             default.
@@ -94,6 +97,8 @@ def serve(
     """
     if workers < 1:
         raise UsageError("there is at least one worker")
+    if legacy and workers > 1:
+        raise UsageError("sessions of earlier revisions live in one process: use one worker")
     limits = limits or server.limits
     if keep_alive is not None:
         limits = replace(limits, keep_alive=keep_alive)
@@ -104,7 +109,12 @@ def serve(
         hosts = ()
     try:
         app = server.asgi(
-            path, origins=origins, hosts=hosts, authenticate=authenticate, limits=limits
+            path,
+            origins=origins,
+            hosts=hosts,
+            authenticate=authenticate,
+            limits=limits,
+            legacy=workers == 1 if legacy is None else legacy,
         )
         if not binding.is_loopback and authenticate is None:
             _log.warning(
