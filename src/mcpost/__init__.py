@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpost.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from mcpost.client.client import Client
     from mcpost.client.retry import Retry
@@ -53,8 +55,6 @@ __all__ = (
     "TransportError",
     "UsageError",
 )
-
-__version__ = "0.1.0"
 
 _HOMES: Final = {
     "Ask": "mcpost.server.marks",

@@ -468,6 +468,6 @@ def _convert(value: Any, into: Any) -> Any:
 
 
 def _own_version() -> str:
-    import mcpost
+    from mcpost.version import __version__
 
-    return mcpost.__version__
+    return __version__
