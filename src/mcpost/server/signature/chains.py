@@ -69,7 +69,7 @@ def _straighten(node: dict[str, Any], definitions: dict[str, Any], path: tuple[s
         place = (*path, name)
         if len(place) > _MAX_DEPTH:
             raise BadMark(
-                f"properties.{name}", "a model that contains itself cannot have a mark inside"
+                f"properties.{place[0]}", "a model that contains itself cannot have a mark inside"
             )
         plain = inline(child, definitions)
         node["properties"][name] = plain

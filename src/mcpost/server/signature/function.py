@@ -6,6 +6,8 @@ Spec: server/tools, "Tool" (F-01, H-01 to H-04, H-14).
 from __future__ import annotations
 
 import inspect
+import sys
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,7 +21,7 @@ from mcpost.server.signature.arguments import (
     json_validator,
     text_validator,
 )
-from mcpost.server.signature.hints import underlying
+from mcpost.server.signature.hints import name_of, underlying
 from mcpost.server.signature.outputs import output_model
 from mcpost.server.signature.parameters import Asked, Parameters, read_parameters
 from mcpost.server.signature.results import Shape, shape_result
@@ -125,8 +127,8 @@ def compile_function(
     target = underlying(function)
     if any(map(_is_generator, (target, getattr(target, "__call__", None)))):  # noqa: B004
         raise UsageError(
-            f"{name or target}: a generator cannot be called by name; return the value, and tell"
-            " progress with ctx.progress"
+            f"{name or name_of(function)}: a generator has no one result; return the value, and"
+            " tell progress with ctx.progress"
         )
     parameters = read_parameters(function, context_type=context_type)
     name = name or parameters.owner
@@ -201,5 +203,19 @@ def _warn_of_secrets(name: str, mirror: Mirror) -> None:
                 f"tool {name!r}: {'.'.join(mark.path)} reads like a secret, and the header"
                 f" Mcp-Param-{mark.name} shows it to every intermediary",
                 SecretMirroredWarning,
-                stacklevel=4,
+                stacklevel=_level_of_author(),
             )
+
+
+def _level_of_author() -> int:
+    """Find how far up the code stands that registers a tool, seen from who calls this."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("mcpost.")

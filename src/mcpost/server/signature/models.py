@@ -92,13 +92,24 @@ def _no_schema(owner: str, error: Exception) -> UsageError:
 
 
 def integral(value: Any) -> Any:
-    """Write integral numbers as integers, at any depth: `5.0` as `5`."""
+    """Write integral numbers as integers, at any depth: `5.0` as `5`.
+
+    Raises:
+        InvalidParams: The value is nested too deeply.
+    """
+    try:
+        return _integral(value)
+    except RecursionError as error:
+        raise InvalidParams("the value is nested too deeply") from error
+
+
+def _integral(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
-        return {key: integral(each) for key, each in value.items()}
+        return {key: _integral(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [integral(each) for each in value]
+        return [_integral(each) for each in value]
     return value
 
 
@@ -113,7 +124,7 @@ def explain(error: ValidationError, data: Any) -> str:
     sentences: dict[str, list[str]] = {}
     for problem in problems:
         path = _path(problem["loc"], data, is_named=problem["type"] in _NAMED)
-        sentences.setdefault(path, []).append(problem["msg"])
+        sentences.setdefault(path, []).append(_OURS.get(problem["type"], problem["msg"]))
     told = [f"{path}: {', or: '.join(found)}" for path, found in sentences.items()]
     if len(told) > _MAX_PROBLEMS:
         told[_MAX_PROBLEMS:] = [f"and {len(told) - _MAX_PROBLEMS} more"]
@@ -121,7 +132,8 @@ def explain(error: ValidationError, data: Any) -> str:
 
 
 # Problems whose last step names something that is not in the value.
-_NAMED: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
+_NAMED: Final = frozenset({"missing"})
+_OURS: Final = {"missing": "is required", "extra_forbidden": "there is no such parameter"}
 
 
 def _path(steps: tuple[int | str, ...], data: Any, *, is_named: bool) -> str:
