@@ -82,6 +82,10 @@ class _Recording:
     def name(self) -> str:
         return self._transport.name
 
+    @property
+    def open_connections(self) -> int:
+        return self._transport.open_connections
+
     async def send(self, out: Outgoing, attempt: Attempt) -> Reply:
         exchange = Exchange(out)
         self._recorder.note(exchange)

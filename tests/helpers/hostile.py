@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -104,13 +105,24 @@ class Hostile:
     Args:
         fault: What the call named `fault` gets; `None` where all is well.
         answer: What each request gets, from its body; `None` for the good answer.
+        tls: Its side of TLS, `None` to speak in the clear.
     """
 
-    def __init__(self, fault: Fault | None = None, *, answer: Answer | None = None) -> None:
+    def __init__(
+        self,
+        fault: Fault | None = None,
+        *,
+        answer: Answer | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._fault = fault
+        self._tls = tls
+        self._writers: set[asyncio.StreamWriter] = set()
         self._answering = answer
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self.port = 0
+        """Its port, once it is entered."""
         self.requests: list[dict[str, Any]] = []
         """The bodies received."""
         self.heads: list[bytes] = []
@@ -121,7 +133,10 @@ class Hostile:
         """Set when a connection that ran a fault has been closed by the other end."""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**22)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", 0, limit=2**22, ssl=self._tls
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -137,29 +152,29 @@ class Hostile:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def port(self) -> int:
-        """Its port."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
-
-    @property
     def url(self) -> str:
         """Its URL."""
-        return f"http://127.0.0.1:{self.port}/mcp"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/mcp"
+
+    def drop_connections(self) -> None:
+        """Send the end of every connection, now: it is in the other end's socket after this."""
+        for writer in self._writers:
+            writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._writers.add(writer)
         try:
             while await self._answer(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # The other end has gone, or this server is being closed.
         finally:
             self._tasks.discard(task)
+            self._writers.discard(writer)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

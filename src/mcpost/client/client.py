@@ -180,6 +180,11 @@ class Client:
         """How many calls and listens have no answer yet."""
         return self._caller.running
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open, in use or kept for the next call."""
+        return self._caller.transport.open_connections
+
     async def close(self) -> None:
         """End everything: calls and listens under way fail, connections are closed."""
         for listen in list(self._listens):

@@ -111,7 +111,10 @@ class Credentials:
                 renewal = asyncio.ensure_future(provider.refused(denied, used))
                 self._renewals[key] = renewal
                 renewal.add_done_callback(lambda _: self._renewals.pop(key, None))
-            return await asyncio.shield(renewal)
+            if not await asyncio.shield(renewal):
+                return False
+            self._current = None
+            return True
         if denied.status != 401:
             return False
         # The token is dead: whoever comes now waits for the next one.

@@ -124,6 +124,12 @@ class DualTransport:
         return self._modern.name
 
     @property
+    def open_connections(self) -> int:
+        """How many connections are open, of both eras."""
+        legacy = self._legacy.open_connections if self._legacy is not None else 0
+        return self._modern.open_connections + legacy
+
+    @property
     def era(self) -> Era | None:
         """The server's era, `None` before it is known."""
         return self._fixed or self._memory.get(self._modern.name)

@@ -67,6 +67,11 @@ class InProcess:
         """What it leads to: an application is known by its identity."""
         return f"in-process:{id(self._app)}"
 
+    @property
+    def open_connections(self) -> int:
+        """How many answers are open."""
+        return len(self._open)
+
     async def send(self, out: Outgoing, attempt: Attempt) -> Reply:
         """Give a request to the application and wait for its response.
 

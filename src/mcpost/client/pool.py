@@ -23,9 +23,6 @@ from mcpost.limits import ClientLimits
 
 __all__ = ("Pool",)
 
-# A connection that ended its last answer less than this many seconds ago is not looked at: the
-# loop has had no time in which it could have missed the end.
-_FRESH: Final = 0.005
 _EYEBALLS: Final = 0.25
 _MAX_CONNECT_HEAD: Final = 16 * 1024
 _CONNECTED: Final = re.compile(rb"HTTP/1\.[01] 2\d\d[ \r]")
@@ -72,10 +69,10 @@ class Pool:
             connection = self._idle.pop()
             if not connection.is_usable:
                 continue
-            idle = now - connection.idle_since
-            if idle > self._limits.idle_connection or (
-                idle > _FRESH and is_readable(connection.descriptor)
-            ):
+            # The loop may not have had a turn in which to see the end; asking costs half a
+            # microsecond.
+            is_old = now - connection.idle_since > self._limits.idle_connection
+            if is_old or is_readable(connection.descriptor):
                 connection.abort()
                 continue
             return connection

@@ -28,6 +28,11 @@ class Transport(Protocol):
         """What it leads to, for messages, and as the key of what is remembered."""
         ...
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections, or children, are open."""
+        ...
+
     async def send(self, out: Outgoing, attempt: Attempt) -> Reply:
         """Send a request and wait for its response.
 
