@@ -27,6 +27,8 @@ from typing import NamedTuple
 
 SUITE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
+TYPESCRIPT = "@modelcontextprotocol/client"
+TYPESCRIPT_VERSION = "2.4.0"
 NODE = "22"
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("CONFORMANCE_HOME", ROOT / ".conformance"))
@@ -58,6 +60,8 @@ def main(names: list[str]) -> int:
         return 2
     suite = install()
     green = [run(suite, name, LEGS[name]) for name in names or LEGS]
+    if not names:
+        green.append(run_typescript(suite[0]))
     print(f"conformance: {sum(green)} passed, {len(green) - sum(green)} failed")
     return 0 if all(green) else 1
 
@@ -65,10 +69,11 @@ def main(names: list[str]) -> int:
 def install() -> list[str]:
     """Put the suite, and Node if needed, into HOME; gives the command that runs it."""
     HOME.mkdir(parents=True, exist_ok=True)
-    package = HOME / "node_modules" / SUITE / "package.json"
-    wanted: list[str] = []
-    if not package.exists() or json.loads(package.read_text())["version"] != VERSION:
-        wanted.append(f"{SUITE}@{VERSION}")
+    wanted = [
+        f"{package}@{version}"
+        for package, version in ((SUITE, VERSION), (TYPESCRIPT, TYPESCRIPT_VERSION))
+        if installed_version(package) != version
+    ]
     if find_node() is None:
         machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "")
         if not machine:
@@ -85,6 +90,15 @@ def install() -> list[str]:
     if node is None:
         sys.exit(f"Node {NODE} or newer could not be installed")
     return [node, str(HOME / "node_modules" / SUITE / "dist" / "index.js")]
+
+
+def installed_version(package: str) -> str | None:
+    """The version of a package beside the suite, if it is there."""
+    path = HOME / "node_modules" / package / "package.json"
+    if not path.exists():
+        return None
+    version: str = json.loads(path.read_text("utf-8"))["version"]
+    return version
 
 
 def find_node() -> str | None:
@@ -107,7 +121,7 @@ def run(suite: list[str], name: str, leg: Leg) -> bool:
         baseline.write_text("server: []\nclient: []\n")
         common = ["--spec-version", leg.revision, "--output-dir", str(out / "checks")]
         if leg.side == "server":
-            with serving() as url:
+            with serving(ROOT / "tests" / "conformance" / "server.py") as url:
                 arguments = ["server", "--url", url, "--suite", "all", "--timeout", "30000"]
                 arguments += ["--expected-failures", str(baseline), *common]
                 codes = [execute(suite, arguments, out)]
@@ -119,6 +133,28 @@ def run(suite: list[str], name: str, leg: Leg) -> bool:
                 for scenario in scenarios(suite, leg)
             ]
         return judge(name, out, max(codes, default=1))
+
+
+def run_typescript(node: str) -> bool:
+    """Let the TypeScript SDK's client call the example library; gives whether all is well."""
+    module = HOME / "node_modules" / TYPESCRIPT / "dist" / "index.mjs"
+    script = ROOT / "tests" / "conformance" / "typescript.mjs"
+    with serving(ROOT / "examples" / "library.py") as url:
+        done = subprocess.run(
+            [node, str(script), str(module), url],
+            capture_output=True,
+            text=True,
+            timeout=LEG_TIMEOUT,
+            check=False,
+        )
+    lines = done.stdout.splitlines()
+    green = done.returncode == 0 and bool(lines)
+    print(
+        f"typescript client {TYPESCRIPT_VERSION}: {len(lines)} checks: {'green' if green else 'RED'}"
+    )
+    if not green:
+        print(done.stdout, done.stderr)
+    return green
 
 
 def execute(suite: list[str], arguments: list[str], out: Path) -> int:
@@ -144,13 +180,13 @@ def scenarios(suite: list[str], leg: Leg) -> list[str]:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[str]:
-    """Serve the fixture on a port that the kernel picks."""
+def serving(target: Path) -> Iterator[str]:
+    """Serve a file's server on a port that the kernel picks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    target = f"{ROOT / 'tests' / 'conformance' / 'server.py'}:server"
-    command = [str(Path(sys.executable).parent / "mcpost"), "serve", target, "--port", str(port)]
+    mcpost = str(Path(sys.executable).parent / "mcpost")
+    command = [mcpost, "serve", f"{target}:server", "--port", str(port)]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=ROOT)
     try:
         wait_for(port, server)

@@ -117,7 +117,7 @@ class ServerLimits:
     """Bytes of the kept events of one session."""
 
     max_stored_bytes: int = 256 * MIB
-    """Bytes of the kept events of all sessions."""
+    """Bytes of the kept events of all sessions; above it the longest idle lose theirs."""
 
     max_batch: int = 100
     """Messages in one batch (revision 2025-03-26 alone has batches)."""

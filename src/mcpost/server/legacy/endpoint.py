@@ -20,6 +20,7 @@ from mcpost.server.bus import Bus
 from mcpost.server.features import Features
 from mcpost.server.head import STREAM, Answer, Door, Head, HeaderLines
 from mcpost.server.legacy.batch import answer_batch, is_batch, read_batch
+from mcpost.server.legacy.session import SERVED
 from mcpost.server.legacy.store import EventStore, MemoryStore
 from mcpost.server.legacy.streams import CallStream, parse_event_id
 from mcpost.server.legacy.table import HttpSession, Table
@@ -190,6 +191,9 @@ class LegacyEndpoint:
         if self._here().draining:
             raise busy(self._limits, "the server is shutting down")
         stream = session.open_call(door, head)
+        if stream.primes and request.method in SERVED:
+            # The client can come back for the answer, however early it loses the connection.
+            stream.begin()
         answer = session.core.begin(request, stream, head.headers)
         if isinstance(answer, bytes):
             session.close_call(stream)
@@ -197,7 +201,7 @@ class LegacyEndpoint:
             return None
         cancelled = InvalidRequest("the request was cancelled", request_id=request.id)
         session.spawn(_work(session, stream, answer, encode_error(cancelled)))
-        return _wait_decided(stream)
+        return _undecided(stream)
 
     def _get(self, head: Head, door: Door) -> None:
         if not parse_accept(head.get_all(b"accept")).stream:
@@ -235,7 +239,7 @@ class LegacyEndpoint:
         stream = session.open_call(door, head)
         work = answer_batch(session.core, items, stream, head.headers)
         session.spawn(_work(session, stream, work, b"[]"))
-        return _wait_decided(stream)
+        return _undecided(stream)
 
 
 class _Nowhere:
@@ -266,8 +270,13 @@ async def _work(
         stream.finish(answer, instead)
 
 
-async def _wait_decided(stream: CallStream) -> None:
-    await stream.decided
+def _undecided(stream: CallStream) -> Rest | None:
+    """What waits until an answer is out or is a stream; `None` where that is so."""
+    return None if stream.decided.done() else _wait(stream.decided)
+
+
+async def _wait(decided: asyncio.Future[None]) -> None:
+    await decided
 
 
 async def _wait_for(sessions: list[HttpSession], seconds: float) -> None:

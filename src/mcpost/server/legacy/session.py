@@ -44,11 +44,11 @@ from mcpost.wire.jsonrpc import (
 )
 from mcpost.wire.versions import LEGACY, Era
 
-__all__ = ("Session",)
+__all__ = ("SERVED", "Session")
 
 _log = logging.getLogger("mcpost.server")
 
-_SERVED: Final = frozenset(
+SERVED: Final = frozenset(
     {
         "completion/complete",
         "prompts/get",
@@ -206,7 +206,7 @@ class Session:
         if method in ("resources/subscribe", "resources/unsubscribe"):
             self._subscribe(method, request.params.get("uri"))
             return {}
-        if method not in _SERVED or not self._features.knows(method):
+        if method not in SERVED or not self._features.knows(method):
             raise MethodNotFound(f"method {method!r} is not served here")
         return None
 

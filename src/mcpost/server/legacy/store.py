@@ -61,9 +61,9 @@ class MemoryStore:
     """Keeps events in memory.
 
     Args:
-        limits: How many events and bytes of one session, and bytes in all. A session over one of
-            the bounds loses its own oldest events: they cannot be had again, and everything else
-            can.
+        limits: How many events and bytes of one session, and bytes in all. A session over its
+            bound loses its own oldest events; over the bound of all, those that have had nothing
+            new for longest lose theirs. What is lost cannot be had again, and everything else can.
     """
 
     __slots__ = ("_limits", "_shelves", "size")
@@ -75,27 +75,32 @@ class MemoryStore:
         """Bytes that are kept, of all sessions."""
 
     def append(self, session: str, stream: str, number: int, message: bytes) -> None:
-        """Keep an event; older ones of the session may have to go for it."""
-        shelf = self._shelves.get(session)
+        """Keep an event; older ones may have to go for it."""
+        # The order of the shelves is that of their newest events.
+        shelf = self._shelves.pop(session, None)
         if shelf is None:
-            shelf = self._shelves[session] = _Shelf()
+            shelf = _Shelf()
+        self._shelves[session] = shelf
         shelf.events.append(_Event(stream, number, message))
         self._count(shelf, len(message) + _OVERHEAD)
-        while shelf.events and self._is_over(shelf):
-            oldest = shelf.events.popleft()
-            self._count(shelf, -len(oldest.message) - _OVERHEAD)
+        limits = self._limits
+        while (
+            len(shelf.events) > limits.max_session_events or shelf.size > limits.max_session_bytes
+        ):
+            self._forget_oldest(shelf)
+        while self.size > limits.max_stored_bytes:
+            name, longest_idle = next(iter(self._shelves.items()))
+            self._forget_oldest(longest_idle)
+            if not longest_idle.events:
+                del self._shelves[name]
+
+    def _forget_oldest(self, shelf: _Shelf) -> None:
+        oldest = shelf.events.popleft()
+        self._count(shelf, -len(oldest.message) - _OVERHEAD)
 
     def _count(self, shelf: _Shelf, size: int) -> None:
         shelf.size += size
         self.size += size
-
-    def _is_over(self, shelf: _Shelf) -> bool:
-        limits = self._limits
-        return (
-            len(shelf.events) > limits.max_session_events
-            or shelf.size > limits.max_session_bytes
-            or self.size > limits.max_stored_bytes
-        )
 
     def after(self, session: str, stream: str, number: int) -> list[tuple[int, bytes]] | None:
         """Give the events of a stream after a number; `None` where none of it is kept."""

@@ -64,7 +64,7 @@ class Stream:
         carrier: What it shares with others.
     """
 
-    __slots__ = ("_carrier", "_count", "_door", "_granted", "_sent", "_unheard", "name")
+    __slots__ = ("_carrier", "_count", "_door", "_granted", "_retired", "_sent", "_unheard", "name")
 
     def __init__(self, name: str, carrier: Carrier) -> None:
         self.name = name
@@ -74,6 +74,7 @@ class Stream:
         self._sent = 0
         self._granted = 0
         self._unheard: set[bytes] = set()
+        self._retired = False
 
     @property
     def is_open(self) -> bool:
@@ -82,6 +83,8 @@ class Stream:
 
     def say(self, message: bytes) -> None:
         """Say a message: to whoever listens, and to whoever comes back for it."""
+        if self._retired:
+            return
         self._count += 1
         carrier = self._carrier
         carrier.store.append(carrier.session, self.name, self._count, message)
@@ -141,6 +144,11 @@ class Stream:
         self._drop_door()
         if door is not None:
             door.end()
+
+    def retire(self) -> None:
+        """End for good, with the session: nothing is kept any more."""
+        self._retired = True
+        self.close()
 
     def silence(self) -> None:
         """Send a comment, so that whoever is between does not take the silence for an end."""
@@ -203,10 +211,15 @@ class CallStream(Stream):
             self.open(door, self._head.lines)
             self._decide()
 
+    @property
+    def primes(self) -> bool:
+        """Whether its first event gives the client an id to come back with."""
+        return self._carrier.primes
+
     def hang_up(self) -> None:
         """End the connection and keep the call, where the client has an id to come back with."""
         self.begin()
-        if self._carrier.primes:
+        if self.primes:
             self.close()
 
     def finish(self, message: bytes | None, instead: bytes) -> None:

@@ -91,7 +91,8 @@ class HttpSession:
     def close(self) -> None:
         """End it: calls stop, streams close."""
         self.core.close()
-        self.own.close()
+        for stream in (self.own, *self.calls.values()):
+            stream.retire()
 
 
 class Table:
