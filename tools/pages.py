@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -51,9 +52,9 @@ def limits_page() -> Iterator[str]:
         "",
         NOTE,
         "",
-        "Every bound has a default and can be set: `dataclasses.replace` makes another set of it, as"
-        " in `Server(…, limits=replace(ServerLimits(), max_body=65536))`. Sizes are bytes, times are"
-        " seconds.",
+        "Every bound has a default and can be set: `dataclasses.replace` makes another set of it,"
+        " as in `Server(…, limits=replace(ServerLimits(), max_body=65536))`. Sizes are bytes, times"
+        " are seconds.",
     )
     for name in limits.__all__:
         found = getattr(limits, name)
@@ -61,7 +62,8 @@ def limits_page() -> Iterator[str]:
         yield from ("", f"## {name}", "", paragraph(inspect.getdoc(found) or ""), "")
         yield from ("| setting | default | what it bounds |", "| --- | ---: | --- |")
         for each in fields(found):
-            yield f"| `{each.name}` | {number(each.default)} | {described.get(each.name, '')} |"
+            what = described.get(each.name, "")
+            yield f"| `{each.name}` | {number(each.default, what)} | {what} |"
 
 
 def errors_page() -> Iterator[str]:
@@ -101,7 +103,7 @@ def attribute_docs(module: ModuleType, name: str) -> dict[str, str]:
         node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
     )
     found = {}
-    for field, text in zip(body, body[1:], strict=False):
+    for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             value = getattr(text, "value", None)
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -119,9 +121,9 @@ def first_sentence(found: type) -> str:
     return paragraph(inspect.getdoc(found) or "")
 
 
-def number(value: Any) -> str:
+def number(value: Any, what: str) -> str:
     """Write a default as people read it."""
-    if isinstance(value, int) and value >= 1024 and value % 1024 == 0:
+    if what.startswith("Bytes") and value >= 1024 and value % 1024 == 0:
         mib, rest = divmod(value, 1024 * 1024)
         return f"{mib} MiB" if not rest else f"{value // 1024} KiB"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
