@@ -5,13 +5,24 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from mcpost.errors import BadTarget
 from mcpost.server.app import Server
 
 __all__ = ("load_server",)
+
+_OTHERS: Final = (
+    "<",
+    str(Path(__file__).parent.parent),
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+)
+"""How the files begin that are not the target's own: what is wrong is told of those that are."""
 
 
 def load_server(target: str) -> Server:
@@ -53,32 +64,56 @@ def _attribute(module: ModuleType, place: str, name: str) -> object:
 
 def _load(place: str) -> ModuleType:
     path = Path(place)
-    if path.suffix != ".py" and not path.is_file():
-        return _load_module(place)
-    if not path.is_file():
-        raise BadTarget(f"there is no file {place}")
     # What stands beside the file can be imported from it, as when it is run.
-    sys.path.insert(0, str(path.resolve().parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if path.is_file():
+        sys.path.insert(0, str(path.resolve().parent))
+        return _executed(place, lambda: _load_file(path, place))
+    if path.suffix == ".py" or not all(part.isidentifier() for part in place.split(".")):
+        raise BadTarget(f"there is no file {place}")
+    sys.path.insert(0, str(Path.cwd()))
+    return _executed(place, lambda: importlib.import_module(place))
+
+
+def _executed(place: str, load: Callable[[], ModuleType]) -> ModuleType:
+    """Run the code of a target, which may raise anything."""
+    try:
+        return load()
+    except BadTarget:
+        raise
+    # This is the border of the command line: what another's code raises ends as one line.
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{place}.".startswith(f"{missing}."):
+            raise BadTarget(f"there is no file or module {place!r}") from None
+        raise BadTarget(f"{place}: {_last_line(error)}") from error
+    except SystemExit as error:
+        raise BadTarget(
+            f"{place} ends the program while it is loaded: {_last_line(error)}"
+        ) from error
+
+
+def _load_file(path: Path, place: str) -> ModuleType:
+    name = path.stem
+    # Under its own name it is the same module to what it imports; but it takes no other's name.
+    if name in sys.modules or name in sys.stdlib_module_names:
+        name = f"served_{name}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadTarget(f"{place} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise BadTarget(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
     return module
 
 
-def _load_module(name: str) -> ModuleType:
-    sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or name
-        if name == missing or name.startswith(f"{missing}."):
-            raise BadTarget(f"there is no file or module {name!r}") from None
-        raise BadTarget(f"{name} cannot be loaded: {error}") from error
-    except (ImportError, SyntaxError, ValueError) as error:
-        raise BadTarget(f"{name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+def _last_line(error: BaseException) -> str:
+    """An exception and the place that it comes from, in one line."""
+    said = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    # A syntax error names its place itself.
+    if isinstance(error, SyntaxError):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not each.filename.startswith(_OTHERS)]
+    place = (own or frames)[-1]
+    return f"{text} ({Path(place.filename).name}, line {place.lineno})"

@@ -32,7 +32,9 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"mcpost.cli.{cmd_name.replace('-', '_')}")
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single = typer.Typer(
+            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
         single.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(single)
 
@@ -42,6 +44,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
+    pretty_exceptions_enable=False,
     help="The Model Context Protocol over HTTP: one URL, and every message is one POST.",
 )
 

@@ -36,6 +36,11 @@ def serve(
         float | None, Option(help="Seconds that running calls get after SIGTERM.")
     ] = None,
     workers: Annotated[int, Option(help="Processes that share the port.", min=1)] = 1,
+    legacy: Annotated[
+        bool | None,
+        Option(help="Whether earlier revisions are served too; by default with one worker."),
+    ] = None,
+    access_log: Annotated[bool, Option("--access-log", help="Log each request.")] = False,
 ) -> None:
     """Serve an MCP server over HTTP until SIGTERM or Ctrl-C."""
     server = load_server(target)
@@ -56,4 +61,6 @@ def serve(
         hosts=public_host,
         limits=limits,
         workers=workers,
+        legacy=legacy,
+        access_log=access_log,
     )
