@@ -11,14 +11,15 @@ Spec: ASGI 3.0 "HTTP & WebSocket"; streamable-http (T-01, T-07, T-10, T-15).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from types import CoroutineType
+from typing import Any, Protocol
 
 from mcpost.errors import UsageError
 from mcpost.server import refusals
 from mcpost.server.endpoint import Endpoint
 from mcpost.server.head import Answer, Head, HeaderLines
-from mcpost.server.work import drive
+from mcpost.server.work import resume
 
 __all__ = ("AsgiApp", "mount")
 
@@ -52,10 +53,20 @@ class AsgiApp:
             await self._serve_other(scope["type"], receive, send)
             return
         door = AsgiDoor(receive, send)
-        rest = await self._begin(scope, door)
+        rest = self._begin(scope, door)
         if rest is not None:
             await rest
-        await door.finish()
+        answer = door.close()
+        if answer is None:
+            await door.finish()
+            return
+        status, headers, body = answer
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        except OSError:
+            # Servers may say so when the peer has left (ASGI 2.4).
+            return
 
     async def drain(self, grace: float | None = None) -> None:
         """End what is open on this loop, as at a shutdown.
@@ -67,57 +78,79 @@ class AsgiApp:
             self.endpoint.settings.limits.drain_grace if grace is None else grace
         )
 
-    async def _begin(
+    def _begin(
         self, scope: MutableMapping[str, Any], door: AsgiDoor
-    ) -> Awaitable[None] | None:
-        """Do all but the waiting: when a stream idles, nothing of its request is held here."""
-        if self._paths is not None and _route_path(scope) not in self._paths:
-            door.answer(refusals.NOT_FOUND)
-            return None
-        endpoint = self.endpoint
+    ) -> Coroutine[Any, Any, None] | None:
+        """Do what can be done without waiting: where the whole body is there, that is all."""
+        path = scope["path"]
+        if (self._paths is not None and path not in self._paths) or scope.get("root_path"):
+            path = _route_path(scope)
+            if self._paths is not None and path not in self._paths:
+                door.answer(refusals.NOT_FOUND)
+                return None
         client = scope.get("client")
-        head = Head(
-            scope["method"],
-            scope["path"],
-            _stripped(scope["headers"]),
-            client[0] if client else None,
-        )
-        refusal = (
-            await endpoint.check_caller(head)
-            if endpoint.authenticates
-            else endpoint.check_head(head)
-        )
-        if refusal is None:
-            body = await self._read_body(door.receive, head)
-            if isinstance(body, bytes):
-                return endpoint.begin(head, body, door)
-            refusal = body
+        head = Head(scope["method"], path, scope["headers"], client[0] if client else None)
+        endpoint = self.endpoint
+        if endpoint.authenticates:
+            return self._begin_known(head, door)
+        refusal = endpoint.check_head(head)
         if refusal is not None:
             door.answer(_without_connection(refusal) if _multiplexes(scope) else refusal)
-        return None
+            return None
+        message = door.receive()
+        if type(message) is not CoroutineType:
+            return self._begin_slowly(head, message, door)
+        try:
+            waited_for = message.send(None)
+        except StopIteration as stop:
+            first: Message = stop.value
+            if not first.get("more_body") and first["type"] == "http.request":
+                body: bytes = first.get("body", b"")
+                if len(body) <= endpoint.settings.limits.max_body:
+                    return endpoint.begin(head, body, door)
+            return self._begin_slowly(head, _given(first), door)
+        return self._begin_slowly(head, resume(message, waited_for), door)
 
-    async def _read_body(self, receive: Receive, head: Head) -> bytes | Answer | None:
+    async def _begin_known(self, head: Head, door: AsgiDoor) -> None:
+        """Begin where callers have to say who they are."""
+        refusal = await self.endpoint.check_caller(head)
+        if refusal is not None:
+            door.answer(refusal)
+            return
+        await self._begin_slowly(head, door.receive(), door)
+
+    async def _begin_slowly(self, head: Head, first: Awaitable[Message], door: AsgiDoor) -> None:
+        """Read a body that comes in its time, and begin."""
+        body = await self._read_body(head, first, door.receive)
+        if isinstance(body, bytes):
+            rest = self.endpoint.begin(head, body, door)
+            if rest is not None:
+                await rest
+        elif body is not None:
+            door.answer(body)
+
+    async def _read_body(
+        self, head: Head, first: Awaitable[Message], receive: Receive
+    ) -> bytes | Answer | None:
         """Read the body, or tell what to answer instead; `None` if the peer left meanwhile."""
         limits = self.endpoint.settings.limits
-        clock = _Clock(limits.body_timeout)
         parts: list[bytes] = []
         size = 0
         try:
-            while True:
-                message = await clock.wait(receive())
-                if message["type"] == "http.disconnect":
-                    return None
-                part: bytes = message.get("body", b"")
-                size += len(part)
-                if size > limits.max_body:
-                    return _with_lines(self.endpoint.too_large, head)
-                if not message.get("more_body", False):
-                    return b"".join((*parts, part)) if parts else part
-                parts.append(part)
+            async with asyncio.timeout(limits.body_timeout):
+                message = await first
+                while message["type"] == "http.request":
+                    part: bytes = message.get("body", b"")
+                    parts.append(part)
+                    size += len(part)
+                    if size > limits.max_body:
+                        return _with_lines(self.endpoint.too_large, head)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+                    message = await receive()
         except TimeoutError:
             return _with_lines(refusals.SLOW_BODY, head)
-        finally:
-            clock.stop()
+        return None
 
     async def _serve_other(self, kind: str, receive: Receive, send: Send) -> None:
         if kind == "lifespan":
@@ -157,6 +190,8 @@ class AsgiDoor:
         "_watcher",
         "receive",
     )
+
+    in_task = True
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
@@ -217,27 +252,22 @@ class AsgiDoor:
         # the loop; only a call that goes on needs a task for it.
         self._watcher = asyncio.get_running_loop().call_soon(self._start_watcher)
 
+    def close(self) -> Answer | None:
+        """Take back a whole answer, if that is what it came to; else `finish` has to go on."""
+        if self._answer is not None and self._watcher is not None:
+            self._stop_watcher()
+        return self._answer
+
     async def finish(self) -> None:
-        """Send what is left of the answer; hold a stream that has not ended until it has."""
+        """Send what is left of a stream; hold one that has not ended until it has."""
         if self._streams and not self._ended and not self._closed:
             await self._hold()
         self._stop_watcher()
-        if self._closed:
-            return
-        try:
-            if self._answer is not None:
-                await self._send_answer(self._answer)
-            elif self._streams:
+        if self._streams and not self._closed:
+            try:
                 await self._send_end()
-        except OSError:
-            # Servers may say so when the peer has left (ASGI 2.4).
-            self._leave()
-
-    async def _send_answer(self, answer: Answer) -> None:
-        await self._send(
-            {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-        )
-        await self._send({"type": "http.response.body", "body": answer.body})
+            except OSError:
+                self._leave()
 
     async def _send_end(self) -> None:
         if self._pump is not None:
@@ -304,50 +334,6 @@ class AsgiDoor:
             self._watcher = None
 
 
-class _Clock:
-    """Bounds the time for a body, at no cost where it is there already.
-
-    Args:
-        seconds: Time for all of it, from the first wait on.
-    """
-
-    __slots__ = ("_passed", "_seconds", "_task", "_timer")
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._passed = False
-        self._task: asyncio.Task[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def wait(self, message: Awaitable[Message]) -> Message:
-        """Wait for a message; raises TimeoutError when the time is over."""
-        try:
-            if isinstance(message, Coroutine):
-                return cast("Message", await drive(message, self._begin))
-            self._begin()
-            return await message
-        except asyncio.CancelledError:
-            if not self._passed or self._task is None:
-                raise
-            self._task.uncancel()
-            raise TimeoutError from None
-
-    def stop(self) -> None:
-        """Stop the clock."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _begin(self) -> None:
-        if self._timer is None:
-            self._task = asyncio.current_task()
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._pass)
-
-    def _pass(self) -> None:
-        self._passed = True
-        if self._task is not None:
-            self._task.cancel()
-
-
 class Routes(Protocol):
     """What `mount` needs of an application: Starlette's and FastAPI's have it."""
 
@@ -382,12 +368,8 @@ def _route_path(scope: MutableMapping[str, Any]) -> str:
     return path
 
 
-def _stripped(headers: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-    """Remove blanks at the end of values, which llhttp leaves there (RFC 9110, 5.5)."""
-    values = b"\n".join([value for _, value in headers]) + b"\n"
-    if b" \n" in values or b"\t\n" in values:
-        return [(name, value.strip(b" \t")) for name, value in headers]
-    return headers
+async def _given(message: Message) -> Message:
+    return message
 
 
 def _with_lines(answer: Answer, head: Head) -> Answer:

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from threading import get_ident
 from typing import Any, Final, Protocol
 
 from mcpost.errors import (
     HeaderMismatch,
+    InvalidParams,
     MethodNotFound,
     Refused,
     UnsupportedVersion,
@@ -81,7 +83,7 @@ class Legacy(Protocol):
 class _Room:
     """What an endpoint holds on one event loop."""
 
-    __slots__ = ("crew", "draining", "listens", "loop")
+    __slots__ = ("crew", "draining", "listens", "loop", "thread")
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class _Room:
     ) -> None:
         limits = settings.limits
         self.loop = loop
+        self.thread = get_ident()
         self.draining = False
         self.listens = Listens(loop, bus, limits, features.info)
         terms = Terms(Lane(loop, limits.keep_alive, Reply.silence), limits.max_stream_buffer)
@@ -153,17 +156,18 @@ class Endpoint:
         message: Request | Notification | None = None
         try:
             message = jsonrpc.decode_message(body)
-            if self._is_legacy(head, message) and self._legacy is not None:
-                return self._legacy.handle(head, body, message, door)
             if type(message) is Request:
-                return self._begin_request(head, message, door)
+                return self._begin_request(head, message, parse_meta(message), door)
+            if self._legacy is not None and era_of(head.headers, message) is Era.LEGACY:
+                return self._legacy.handle(head, body, message, door)
             if type(message) is Notification:
                 _check_notification(head, message)
             door.answer(Answer(202, refusals.ACCEPTED.headers + head.lines))
         except WireError as error:
-            if message is None and self._legacy is not None and self._is_legacy(head, None):
-                return self._legacy.handle(head, body, None, door)
-            door.answer(refusals.answer_error(error, head.lines))
+            # Of a request that carries modern `_meta` no header makes a legacy one.
+            if self._legacy is not None and era_of(head.headers, message) is Era.LEGACY:
+                return self._legacy.handle(head, body, message, door)
+            door.answer(refusals.answer_error(_for_initialize(error, message), head.lines))
         except Refused as refused:
             request_id = message.id if type(message) is Request else None
             door.answer(refusals.answer_refused(refused, head.lines, request_id))
@@ -193,10 +197,11 @@ class Endpoint:
         await _wait_for(room.crew.running, STUBBORN)
 
     def _here(self) -> _Room:
-        loop = asyncio.get_running_loop()
         room = self._room
-        if room is None or room.loop is not loop:
-            room = self._enter(loop)
+        # Asked this way, because `get_running_loop` costs a system call before Python 3.12. A
+        # thread runs one loop at a time, so a loop that runs and is of this thread is this one.
+        if room is None or room.thread != get_ident() or not room.loop.is_running():
+            room = self._enter(asyncio.get_running_loop())
         return room
 
     def _enter(self, loop: asyncio.AbstractEventLoop) -> _Room:
@@ -206,14 +211,13 @@ class Endpoint:
                 self._rooms.pop(other, None)
             room = _Room(loop, self._features, self._bus, self.settings)
             self._rooms[loop] = room
+        room.thread = get_ident()
         self._room = room
         return room
 
-    def _is_legacy(self, head: Head, message: Request | Notification | None) -> bool:
-        return self._legacy is not None and era_of(head.headers, message) is Era.LEGACY
-
-    def _begin_request(self, head: Head, request: Request, door: Door) -> Rest | None:
-        meta = self._read_meta(request)
+    def _begin_request(
+        self, head: Head, request: Request, meta: RequestMeta, door: Door
+    ) -> Rest | None:
         features = self._features
         problem = check_agreement(head.headers, request, meta, features.mirror_of)
         if problem is not None:
@@ -231,18 +235,6 @@ class Endpoint:
         if room.draining:
             raise busy(self.settings.limits, "the server is shutting down")
         return Work(door, request, meta, head, room.crew).begin()
-
-    def _read_meta(self, request: Request) -> RequestMeta:
-        try:
-            return parse_meta(request)
-        except WireError:
-            if request.method != "initialize":
-                raise
-            # The only thing that a client of an earlier revision can show its user.
-            asked = request.params.get("protocolVersion")
-            raise UnsupportedVersion(
-                asked if type(asked) is str else "", MODERN, request_id=request.id
-            ) from None
 
     def _listen(self, room: _Room, head: Head, request: Request, door: Door) -> None:
         capabilities = self._features.capabilities()
@@ -272,6 +264,16 @@ async def _wait_for(running: set[Work], seconds: float) -> None:
     tasks = {work.task for work in running if work.task is not None and work.task is not own}
     if tasks:
         await asyncio.wait(tasks, timeout=seconds)
+
+
+def _for_initialize(error: WireError, message: Request | Notification | None) -> WireError:
+    """Tell a client of an earlier revision the versions: it has nothing else to show its user."""
+    if type(message) is not Request or message.method != "initialize":
+        return error
+    if not isinstance(error, InvalidParams):
+        return error
+    asked = message.params.get("protocolVersion")
+    return UnsupportedVersion(asked if type(asked) is str else "", MODERN, request_id=message.id)
 
 
 def _check_notification(head: Head, message: Notification) -> None:

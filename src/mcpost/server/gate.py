@@ -19,11 +19,13 @@ from mcpost.wire.accept import is_json, parse_accept
 
 __all__ = ("Gate",)
 
-_READ: Final = frozenset({b"host", b"origin", b"content-type", b"content-length", b"accept"})
-_NONE: Final[list[bytes]] = []
 _DIGITS: Final = 18
 
-Lines = dict[bytes, list[bytes]]
+Lines = dict[bytes, bytes]
+"""Values by name; of a name that stands twice the last."""
+
+Names = frozenset[bytes]
+_NONE: Final[Names] = frozenset()
 
 
 class Gate:
@@ -72,69 +74,74 @@ class Gate:
         Returns:
             `None` if the body is to be read, else the answer.
         """
-        lines = _read(head)
-        return self._check_source(head, lines) or self._check_content(head, lines)
+        lines = dict(head.headers)
+        twice = _NONE if len(lines) == len(head.headers) else _find_twice(head)
+        return self._check_source(head, lines, twice) or self._check_content(head, lines, twice)
 
     async def check_caller(self, head: Head) -> Answer | None:
         """Check a head, and find out who calls; as `check` in all else."""
-        lines = _read(head)
-        refusal = self._check_source(head, lines)
+        lines = dict(head.headers)
+        twice = _find_twice(head)
+        refusal = self._check_source(head, lines, twice)
         authenticate = self._settings.authenticate
         if refusal is None and authenticate is not None:
             try:
                 head.principal = await authenticate(head)
             except Refused as refused:
                 refusal = refusals.answer_refused(refused, head.lines)
-        return refusal or self._check_content(head, lines)
+        return refusal or self._check_content(head, lines, twice)
 
-    def _check_source(self, head: Head, lines: Lines) -> Answer | None:
+    def _check_source(self, head: Head, lines: Lines, twice: Names) -> Answer | None:
         """Method, `Host` and `Origin`."""
-        asks = head.method == "OPTIONS" and b"origin" in lines
-        if head.method != "POST" and head.method not in self._others and not asks:
+        origin = lines.get(b"origin")
+        preflight = head.method == "OPTIONS" and origin is not None
+        if head.method != "POST" and head.method not in self._others and not preflight:
             return self._not_allowed
         hosts = self._settings.hosts
         if hosts is not None:
-            named = lines.get(b"host", _NONE)
-            if len(named) != 1 or not hosts.allows(named[0].strip()):
+            host = lines.get(b"host")
+            if host is None or not hosts.allows(host.strip()) or b"host" in twice:
                 return refusals.HOST
-        origins = lines.get(b"origin", _NONE)
-        if origins:
-            # Two lines are nobody's: a proxy and this server might each believe another one.
-            origin = origins[0].strip()
-            if len(origins) > 1 or not self._settings.origins.allows(origin):
-                return refusals.ORIGIN
-            if asks:
-                return answer_preflight(head, origin)
-            head.lines = lines_for(origin)
-        elif self._settings.varies:
-            head.lines = (VARY,)
+        if origin is None:
+            if self._settings.varies:
+                head.lines = (VARY,)
+            return None
+        origin = origin.strip()
+        # Two lines are nobody's: a proxy and this server might each believe another one.
+        if not self._settings.origins.allows(origin) or b"origin" in twice:
+            return refusals.ORIGIN
+        if preflight:
+            return answer_preflight(head, origin)
+        head.lines = lines_for(origin)
         return None
 
-    def _check_content(self, head: Head, lines: Lines) -> Answer | None:
+    def _check_content(self, head: Head, lines: Lines, twice: Names) -> Answer | None:
         """Media type, size, and what is accepted."""
         if head.method != "POST":
             return None
-        types = lines.get(b"content-type", _NONE)
-        if len(types) != 1 or not is_json(types[0].strip()):
+        if not is_json(lines.get(b"content-type")) or b"content-type" in twice:
             return _with(refusals.CONTENT_TYPE, head)
-        for length in lines.get(b"content-length", _NONE):
-            digits = length.strip()
-            if not digits.isdigit() or len(digits) > _DIGITS:
+        length = lines.get(b"content-length")
+        if length is not None:
+            length = length.strip()
+            if not length.isdigit() or len(length) > _DIGITS:
                 return _with(refusals.LENGTH, head)
-            if int(digits) > self._settings.limits.max_body:
+            if int(length) > self._settings.limits.max_body:
                 return _with(self._too_large, head)
-        head.accepted = parse_accept(lines.get(b"accept", _NONE))
-        if not (head.accepted.json or head.accepted.stream):
-            return _with(refusals.NOT_ACCEPTABLE, head)
+        accept = lines.get(b"accept")
+        if accept is not None:
+            head.accepted = parse_accept(
+                head.get_all(b"accept") if b"accept" in twice else (accept,)
+            )
+            if not (head.accepted.json or head.accepted.stream):
+                return _with(refusals.NOT_ACCEPTABLE, head)
         return None
 
 
-def _read(head: Head) -> Lines:
-    lines: Lines = {}
-    for name, value in head.headers:
-        if name in _READ:
-            lines.setdefault(name, []).append(value)
-    return lines
+def _find_twice(head: Head) -> Names:
+    """The names of which there is more than one line."""
+    names = [name for name, _ in head.headers]
+    return frozenset(name for name in names if names.count(name) > 1)
 
 
 def _with(answer: Answer, head: Head) -> Answer:

@@ -34,7 +34,8 @@ class Head:
     Args:
         method: The HTTP method, as in `POST`.
         path: The path, decoded, without the query.
-        headers: Header lines in their order: names in lower case, values without outer blanks.
+        headers: Header lines in their order, names in lower case. A parser may have left blanks
+            at the end of values (llhttp does).
         peer: Address of whoever is connected, where it is known.
     """
 
@@ -64,8 +65,8 @@ class Head:
         return found[0] if len(found) == 1 else None
 
     def get_all(self, name: bytes) -> list[bytes]:
-        """The values of all lines of a name (in lower case), in their order."""
-        return [value for key, value in self.headers if key == name]
+        """The values of all lines of a name (in lower case), in order, without outer blanks."""
+        return [value.strip(b" \t") for key, value in self.headers if key == name]
 
 
 class Answer(NamedTuple):
@@ -79,6 +80,10 @@ class Answer(NamedTuple):
 
 class Door(Protocol):
     """What a transport does for one answer. None of it blocks; all of it is called on the loop."""
+
+    in_task: bool
+    """Whether `begin` is called in a task of its own, so that a handler may take its first step
+    there; else all of it is left to what `begin` returns."""
 
     def answer(self, answer: Answer) -> None:
         """Send one whole answer."""

@@ -33,7 +33,7 @@ from mcpost.server.reply import Reply, Terms
 from mcpost.wire import jsonrpc
 from mcpost.wire.meta import RequestMeta
 
-__all__ = ("Crew", "Handle", "Stop", "Work", "drive")
+__all__ = ("Crew", "Handle", "Stop", "Work", "drive", "resume")
 
 _log = logging.getLogger("mcpost.server")
 
@@ -50,6 +50,26 @@ class Stop(enum.Enum):
 
 
 @types.coroutine
+def resume(work: Coroutine[Any, Any, Any], waited_for: Any) -> Generator[Any, Any, Any]:
+    """Go on with a coroutine that was started by hand, as `await` would have.
+
+    Args:
+        work: A coroutine after its first `send(None)`.
+        waited_for: What that gave.
+    """
+    while True:
+        try:
+            yield waited_for
+        except BaseException as error:  # noqa: BLE001 - handed on to the coroutine it is meant for
+            try:
+                waited_for = work.throw(error)
+            except StopIteration as stop:
+                return stop.value
+        else:
+            return (yield from work)
+
+
+@types.coroutine
 def drive(work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> Generator[Any, Any, Any]:
     """Run a coroutine as `await` does, and call `waits` when it has to wait for the first time.
 
@@ -62,16 +82,7 @@ def drive(work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> Generato
     except StopIteration as stop:
         return stop.value
     waits()
-    while True:
-        try:
-            yield waited_for
-        except BaseException as error:  # noqa: BLE001 - handed on to the coroutine it is meant for
-            try:
-                waited_for = work.throw(error)
-            except StopIteration as stop:
-                return stop.value
-        else:
-            return (yield from work)
+    return (yield from resume(work, waited_for))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +142,31 @@ class Work(Reply):
         try:
             outcome = self._crew.handle(self.call)
             if isinstance(outcome, Awaitable):
-                return self._run(outcome)
+                return self._start(outcome)
             self.result(outcome)
         except WireError as error:
             self.error(error)
         except Exception as error:  # noqa: BLE001 - the handler boundary
             self._fail(error)
-        admission.leave()
+        self._leave()
         return None
+
+    def _start(self, outcome: Awaitable[Outcome]) -> Coroutine[Any, Any, None] | None:
+        """Take the first step: most handlers need no second one, and so no frame of ours."""
+        if not self._door.in_task or type(outcome) is not types.CoroutineType:
+            # Without a task the handler could not use timeouts, nor be cancelled.
+            return self._run(outcome)
+        try:
+            waited_for = outcome.send(None)
+        except StopIteration as stop:
+            self.result(stop.value)
+            self._leave()
+            return None
+        except asyncio.CancelledError as error:
+            self._fail(error)
+            self._leave()
+            return None
+        return self._run(resume(outcome, waited_for))
 
     def stop(self, reason: Stop) -> None:
         """Stop the handler; the first reason counts."""
@@ -164,15 +192,12 @@ class Work(Reply):
         self._crew.deadline.touch(self)
 
     async def _run(self, outcome: Awaitable[Outcome]) -> None:
+        """Wait for the rest of the handler in the current task, and answer."""
         self.task = asyncio.current_task()
         self._crew.running.add(self)
+        self._crew.patience.touch(self)
         try:
-            if isinstance(outcome, Coroutine):
-                result = await drive(outcome, self._has_to_wait)
-            else:
-                self._has_to_wait()
-                result = await outcome
-            self.result(result)
+            self.result(await outcome)
         except WireError as error:
             self.error(error)
         except Refused as refused:
@@ -188,6 +213,14 @@ class Work(Reply):
         except Exception as error:  # noqa: BLE001 - the handler boundary
             self._fail(error)
         finally:
+            self._crew.running.discard(self)
+            self._crew.patience.discard(self)
+            self._crew.deadline.discard(self)
+            self._crew.terms.keep_alive.discard(self)
+            if self._stopped is not None and self.task is not None:
+                # The cancellation was ours and is dealt with.
+                self.task.uncancel()
+            self.task = None
             self._leave()
 
     async def _wait_and_handle(self) -> Outcome:
@@ -195,9 +228,6 @@ class Work(Reply):
         self._has_place = True
         outcome = self._crew.handle(self.call)
         return await outcome if isinstance(outcome, Awaitable) else outcome
-
-    def _has_to_wait(self) -> None:
-        self._crew.patience.touch(self)
 
     def _cancel_task(self) -> None:
         if self.task is not None:
@@ -208,14 +238,12 @@ class Work(Reply):
         self.error(InternalError("the server failed to answer; its log says why"))
 
     def _leave(self) -> None:
-        crew = self._crew
-        crew.running.discard(self)
-        crew.patience.discard(self)
-        crew.deadline.discard(self)
-        crew.terms.keep_alive.discard(self)
         if self._has_place:
-            crew.admission.leave()
-        if self._stopped is not None and self.task is not None:
-            # The cancellation was ours and is dealt with.
-            self.task.uncancel()
-        self.task = None
+            self._crew.admission.leave()
+        # Without this circle the call is freed at once, and not by the collector.
+        self.call.notify = _drop
+        self.call.closed = True
+
+
+def _drop(notification: bytes) -> None:
+    """Nobody hears what is said after the answer."""
