@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -44,7 +44,7 @@ def serve(
 ) -> None:
     """Serve an MCP server over HTTP until SIGTERM or Ctrl-C."""
     server = load_server(target)
-    given = {
+    given: dict[str, Any] = {
         "keep_alive": keep_alive,
         "max_body": max_body,
         "max_calls": max_calls,
