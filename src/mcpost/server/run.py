@@ -21,19 +21,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import uvicorn
 
 from mcpost.errors import UsageError
 from mcpost.limits import ServerLimits
 from mcpost.server.asgi import AsgiApp
-from mcpost.server.bus import MemoryBus
+from mcpost.server.bus import Bus, MemoryBus
 from mcpost.server.workers import supervise
 from mcpost.wire.origin import is_loopback
 
 if TYPE_CHECKING:
-    from mcpost.server.app import Server
     from mcpost.server.settings import Authenticate
 
 __all__ = ("Binding", "serve")
@@ -53,8 +52,28 @@ _STUBBORN: Final = 1.9
 """Seconds after the grace at which the process ends, whatever still runs."""
 
 
+class Servable(Protocol):
+    """What `serve` needs of a `Server`."""
+
+    limits: ServerLimits
+    bus: Bus
+
+    def asgi(
+        self,
+        path: str | None,
+        *,
+        origins: Sequence[str],
+        hosts: Sequence[str] | None,
+        authenticate: Authenticate | None,
+        limits: ServerLimits,
+        legacy: bool,
+    ) -> AsgiApp:
+        """Make the application to serve."""
+        ...
+
+
 def serve(
-    server: Server,
+    server: Servable,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
