@@ -16,6 +16,7 @@ from mcpost.server.cors import VARY, answer_preflight, lines_for
 from mcpost.server.head import Answer, Head
 from mcpost.server.settings import Settings
 from mcpost.wire.accept import is_json, parse_accept
+from mcpost.wire.versions import Era, era_of
 
 __all__ = ("Gate",)
 
@@ -33,7 +34,7 @@ class Gate:
 
     Args:
         settings: Its settings.
-        others: HTTP methods besides POST that the endpoint answers (earlier revisions).
+        others: HTTP methods besides POST that are answered for clients of earlier revisions.
     """
 
     __slots__ = ("_not_allowed", "_others", "_settings", "_too_large")
@@ -41,9 +42,8 @@ class Gate:
     def __init__(self, settings: Settings, others: frozenset[str] = frozenset()) -> None:
         self._settings = settings
         self._others = others
-        allowed = ["POST", *sorted(others)]
-        if settings.varies:
-            allowed.append("OPTIONS")
+        # What earlier revisions do with GET and DELETE is nothing that this one allows (T-02).
+        allowed = ["POST", "OPTIONS"] if settings.varies else ["POST"]
         self._not_allowed = refusals.refusal(
             405,
             "this endpoint is spoken to with POST: every message is one",
@@ -95,7 +95,7 @@ class Gate:
         """Method, `Host` and `Origin`."""
         origin = lines.get(b"origin")
         preflight = head.method == "OPTIONS" and origin is not None
-        if head.method != "POST" and head.method not in self._others and not preflight:
+        if head.method != "POST" and not preflight and not self._is_legacy(head):
             return self._not_allowed
         hosts = self._settings.hosts
         if hosts is not None:
@@ -114,6 +114,9 @@ class Gate:
             return answer_preflight(head, origin)
         head.lines = lines_for(origin)
         return None
+
+    def _is_legacy(self, head: Head) -> bool:
+        return head.method in self._others and era_of(head.headers, None) is Era.LEGACY
 
     def _check_content(self, head: Head, lines: Lines, twice: Names) -> Answer | None:
         """Media type, size, and what is accepted."""

@@ -101,8 +101,9 @@ def serve(
             is bound, and does not look at `Host` otherwise.
         authenticate: Finds out who calls; see docs/server.md.
         limits: Bounds, by default those of the server.
-        keep_alive: Seconds of silence after which a comment is sent; 0 for never.
-        max_body: Bytes of a request body.
+        keep_alive: Seconds of silence after which a comment is sent, in place of the limit; 0 for
+            never.
+        max_body: Bytes of a request body, in place of the limit.
         workers: Processes. Notices reach only listeners of the same process unless the server has
             a shared bus.
         legacy: Whether earlier revisions are served too. Their sessions live in one process, so
