@@ -17,7 +17,7 @@ from mcpost.errors import BadMark
 from mcpost.wire.fields import SAFE_INTEGER
 from mcpost.wire.mirror import KEYWORD
 
-__all__ = ("inline", "straighten")
+__all__ = ("inline", "rooted", "straighten")
 
 _MAX_DEPTH = 32
 
@@ -54,6 +54,16 @@ def inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
             node = {**members[0], **{key: value for key, value in node.items() if key != "anyOf"}}
             continue
         return node
+
+
+def rooted(schema: dict[str, Any]) -> dict[str, Any]:
+    """Put what a schema's root refers to into the root, so that it says its type itself."""
+    if "$ref" not in schema:
+        return schema
+    definitions = schema.get("$defs", {})
+    found = {**inline(schema, definitions), "$defs": definitions}
+    _drop_unused_definitions(found)
+    return found
 
 
 def _has_mark(value: Any) -> bool:

@@ -133,7 +133,11 @@ def explain(error: ValidationError, data: Any) -> str:
 
 # Problems whose last step names something that is not in the value.
 _NAMED: Final = frozenset({"missing"})
-_OURS: Final = {"missing": "is required", "extra_forbidden": "there is no such parameter"}
+_OURS: Final = {
+    "missing": "is required",
+    "extra_forbidden": "there is no such parameter",
+    "json_invalid": "is nested too deeply",  # the text is ours, so nothing else is wrong with it
+}
 
 
 def _path(steps: tuple[int | str, ...], data: Any, *, is_named: bool) -> str:
@@ -192,7 +196,7 @@ class Model:
         except ValidationError as error:
             raise InvalidParams(explain(error, value)) from error
         except (PydanticSerializationError, ValueError) as error:
-            raise InvalidParams(str(error)) from error
+            raise InvalidParams("something in it is not of its type any more") from error
 
 
 class StructModel:
@@ -221,6 +225,8 @@ class StructModel:
     def dump(self, value: Any) -> Any:
         """Write a value as JSON value; raises InvalidParams where it is not of the type."""
         try:
-            return msgspec.to_builtins(msgspec.convert(value, self.hint, from_attributes=True))
+            # By way of JSON values, since a Struct does not check itself.
+            checked = msgspec.convert(msgspec.to_builtins(value), self.hint)
+            return msgspec.to_builtins(checked)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidParams(str(error)) from error

@@ -14,6 +14,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 
 from mcpost.errors import UsageError
+from mcpost.server.signature.chains import rooted
 from mcpost.server.signature.hints import members
 from mcpost.server.signature.models import Model, StructModel
 from mcpost.types import (
@@ -60,12 +61,12 @@ def output_model(
     whole = hint if len(parts) == len(members(hint)) else Union[tuple(parts)]  # noqa: UP007
     try:
         model: AnyModel = Model(whole, owner)
-        return model, model.schema(output=True)
+        return model, rooted(model.schema(output=True))
     except UsageError:
         pass
     try:
         model = StructModel(whole)
-        return model, model.schema(output=True)
+        return model, rooted(model.schema(output=True))
     except (TypeError, msgspec.ValidationError):
         return None
 

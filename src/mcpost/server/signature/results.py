@@ -93,13 +93,15 @@ def shape_result(shape: Shape, value: Any) -> dict[str, Any]:
             structured = model.dump(value)
         except InvalidParams as error:
             raise shape.broken(error.message) from error
-        return _structured(structured, shape.tool)
+        text = _encode(structured, shape.tool)
+        return {"content": [_text(text)], "structuredContent": structured}
     if shape.schema is None:
         content = _content(value, shape.tool)
         if content is not None:
             return {"content": content}
-    structured = plain(value, shape.tool)
-    result = _structured(structured, shape.tool)
+    text = _encode(value, shape.tool)
+    structured = msgspec.json.decode(text)
+    result = {"content": [_text(text)], "structuredContent": structured}
     if shape.schema is not None:
         problem = shape.check(structured)
         if problem is not None:
@@ -110,20 +112,37 @@ def shape_result(shape: Shape, value: Any) -> dict[str, Any]:
     return result
 
 
-def _structured(value: Any, tool: str) -> dict[str, Any]:
-    return {"content": [_text(value, tool)], "structuredContent": value}
-
-
-def _text(value: Any, tool: str) -> dict[str, Any]:
+def _text(text: bytes) -> dict[str, Any]:
     """Make the text block that says a JSON value."""
-    try:
-        text = msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _unsayable(tool, error) from error
-    # The encoder writes what is not finite as null, which would be another value.
-    if b"null" in text and not _is_finite(value):
-        raise _unsayable(tool, "a number that is not finite")
     return {"type": "text", "text": text.decode()}
+
+
+def _dump_other(value: Any) -> Any:
+    """Write what msgspec does not know itself."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_dump_other)
+
+
+def _encode(value: Any, owner: str) -> bytes:
+    """Write a value as JSON; raises InternalError, which names the owner, if it has no JSON."""
+    try:
+        text = _ENCODER.encode(value)
+        # The encoder writes what is not finite as null, which would be another value.
+        if b"null" in text and not _is_finite(
+            msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_other)
+        ):
+            raise _unsayable(owner, "a number that is not finite")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _unsayable(owner, error) from error
+    return text
 
 
 def _is_finite(value: Any) -> bool:
@@ -167,7 +186,7 @@ def _whole_result(value: Any, shape: Shape, *, is_dict_data: bool) -> dict[str, 
         if problem is not None:
             raise shape.broken(problem)
     if not result["content"] and "structuredContent" in result:
-        result["content"] = [_text(result["structuredContent"], shape.tool)]
+        result["content"] = [_text(_encode(result["structuredContent"], shape.tool))]
     return result
 
 
@@ -189,7 +208,7 @@ def _content(value: Any, tool: str) -> list[dict[str, Any]] | None:
     if value is None:
         return []
     if type(value) in _SCALARS:
-        return [_text(value, tool)]
+        return [_text(_encode(value, tool))]
     block = _block(value)
     if block is not None:
         return [block]
@@ -216,7 +235,7 @@ def _said(text: str, tool: str) -> str:
 def _as_block(value: Any, tool: str) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "text", "text": _said(value, tool)}
-    return _text(plain(value, tool), tool)
+    return _text(_encode(value, tool))
 
 
 def _block(value: Any) -> dict[str, Any] | None:
@@ -249,17 +268,4 @@ def plain(value: Any, owner: str) -> Any:
     Raises:
         InternalError: Something in the value has no JSON form.
     """
-    try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_other)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _unsayable(owner, error) from error
-
-
-def _dump_other(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    if hasattr(value, "__fspath__"):
-        return value.__fspath__()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    return msgspec.json.decode(_encode(value, owner))

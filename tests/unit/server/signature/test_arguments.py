@@ -223,11 +223,12 @@ def test_a_default_in_a_field_is_given_and_an_alias_is_the_name_on_the_wire() ->
         function.bind({})
 
 
-def test_deep_arguments_are_refused_and_do_no_harm() -> None:
+@pytest.mark.parametrize("depth", [300, 900])
+def test_deep_arguments_are_refused_and_do_no_harm(depth: int) -> None:
     def tool(value: Any) -> None: ...
 
     value: Any = 1
-    for _ in range(900):
+    for _ in range(depth):
         value = [value]
 
     with pytest.raises(InvalidParams, match="nested too deeply"):
