@@ -47,6 +47,7 @@ class ProgressGate:
     __slots__ = (
         "_allowance",
         "_burst",
+        "_closed",
         "_is_handing_over",
         "_last",
         "_loop",
@@ -70,7 +71,8 @@ class ProgressGate:
         self._notify = notify
         self._loop = loop
         self._thread = threading.get_ident()
-        self._prefix: bytes | None = (
+        self._closed = False
+        self._prefix: Final = (
             b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":'
             + encode(token)
             + b',"progress":'
@@ -90,7 +92,7 @@ class ProgressGate:
         if threading.get_ident() != self._thread:
             self._post((progress, total, message))
             return
-        if not self._last < progress < math.inf or self._prefix is None:
+        if not self._last < progress < math.inf or self._closed:
             return
         self._last = progress
         if self._waiting is None and (self._allowance >= 1 or self._refill()):
@@ -109,11 +111,11 @@ class ProgressGate:
         if self._waiting is not None:
             self._send(*self._waiting)
             self._waiting = None
-        self._prefix = None
+        self._closed = True
 
     def _post(self, told: _Told) -> None:
         # Compared here as well, so that a value that is no number fails where it was told.
-        if not self._last < told[0] or self._prefix is None:
+        if not self._last < told[0] or self._closed:
             return
         if len(self._posted) >= self._burst:
             # The loop does not keep up with this thread: the newest is what it needs to hear.
@@ -143,18 +145,15 @@ class ProgressGate:
 
     def _release(self) -> None:
         self._timer = None
-        if self._waiting is None:
-            return
-        if self._refill():
-            self._allowance -= 1
-            told, self._waiting = self._waiting, None
-            self._send(*told)
-        else:
+        if not self._refill():
             self._timer = self._loop.call_later(self._pause, self._release)
+            return
+        self._allowance -= 1
+        if self._waiting is not None:
+            self._send(*self._waiting)
+            self._waiting = None
 
     def _send(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._prefix is None:
-            return
         # Other kinds of numbers (of numpy, Decimal) are none to JSON.
         exact = type(progress) is int or type(progress) is float
         note = self._prefix + encode(progress if exact else float(progress))

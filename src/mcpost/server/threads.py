@@ -15,12 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any
 
 __all__ = ("Threads",)
-
-_IDLE: Final = 10.0
-"""Seconds that an idle thread waits for more work."""
 
 
 class _Job:
@@ -67,12 +64,14 @@ class Threads:
 
     Args:
         limit: Threads at once; work beyond it waits for its turn.
+        patience: Seconds that an idle thread waits for more work.
     """
 
-    __slots__ = ("_backlog", "_count", "_idle", "_limit", "_lock")
+    __slots__ = ("_backlog", "_count", "_idle", "_limit", "_lock", "_patience")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, patience: float = 10.0) -> None:
         self._limit = limit
+        self._patience = patience
         self._lock = threading.Lock()
         self._idle: list[SimpleQueue[_Job]] = []
         self._backlog: deque[_Job] = deque()
@@ -130,7 +129,7 @@ class Threads:
                 return [self._backlog.popleft()]
             self._idle.append(inbox)
         try:
-            return [inbox.get(timeout=_IDLE)]
+            return [inbox.get(timeout=self._patience)]
         except Empty:
             pass
         with self._lock:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -129,6 +131,15 @@ def test_what_waits_goes_before_the_end_and_nothing_after_it() -> None:
     clock.pass_time(1)
 
     assert values(notes) == [1, 3]
+
+
+@pytest.mark.req("P-01/S")
+def test_numbers_of_other_kinds_are_told_as_json_numbers() -> None:
+    made, notes, _ = gate()
+
+    made.tell(Fraction(1, 2), Decimal(4), None)
+
+    assert (notes[0]["params"]["progress"], notes[0]["params"]["total"]) == (0.5, 4)
 
 
 @pytest.mark.req("P-01/S")
@@ -275,6 +286,20 @@ def test_log_messages_go_to_who_asked_for_their_level(asked: str | None, heard: 
     for note in notes:
         assert note["method"] == "notifications/message"
         assert note["params"]["logger"] == "books"
+
+
+@pytest.mark.req("P-07/S")
+def test_the_usual_levels_have_a_method_each() -> None:
+    notes: Notes = []
+    call = make_call("tools/call", notes=notes, **{"io.modelcontextprotocol/logLevel": "debug"})
+    context = Context(call, ServerLimits(), None)  # type: ignore[arg-type]
+
+    for say in (context.debug, context.info, context.warning, context.error):
+        say({"n": 1})
+
+    assert [note["params"] for note in notes] == [
+        {"level": level, "data": {"n": 1}} for level in ("debug", "info", "warning", "error")
+    ]
 
 
 @pytest.mark.req("P-07/S")

@@ -261,6 +261,21 @@ def test_many_questions_go_out_in_one_round() -> None:
 
 
 @pytest.mark.req("P-06/S")
+def test_the_model_and_the_roots_are_asked_inline_too() -> None:
+    server = Server("asks")
+
+    @server.tool
+    async def both(ctx: Context) -> str:
+        answer = await ctx.sample("Hi", max_tokens=5, key="word")
+        return f"{answer.text} {len(await ctx.roots(key='roots'))}"
+
+    sampled = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+    *_, last = run(rounds(server, "both", {"word": sampled}, {"roots": {"roots": []}}))
+
+    assert text(last) == "hi 0"
+
+
+@pytest.mark.req("P-06/S")
 @pytest.mark.parametrize("style", ["gather", "group"])
 def test_questions_of_tasks_that_run_together_go_out_in_one_round(style: str) -> None:
     server = Server("asks")

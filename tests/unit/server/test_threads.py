@@ -104,3 +104,14 @@ def test_the_threads_do_not_keep_a_process_alive() -> None:
     run(Threads(1).run(lambda: found.append(threading.current_thread()), {}))
 
     assert found[0].daemon
+
+
+def test_an_idle_thread_ends_and_another_takes_its_place() -> None:
+    threads = Threads(1, patience=0.01)
+    first = run(threads.run(threading.current_thread, {}))
+    first.join(5)
+
+    second = run(threads.run(threading.current_thread, {}))
+
+    assert not first.is_alive()
+    assert second is not first
