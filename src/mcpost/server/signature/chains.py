@@ -45,10 +45,7 @@ def inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
         definitions: What its references lead to.
     """
     while True:
-        if "$ref" in node:
-            target = copy.deepcopy(definitions[node["$ref"].rpartition("/")[2]])
-            node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
-            continue
+        node = _follow(node, definitions)
         members = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
         if len(members) == 1:
             node = {**members[0], **{key: value for key, value in node.items() if key != "anyOf"}}
@@ -56,12 +53,20 @@ def inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
         return node
 
 
+def _follow(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Replace a schema's own reference by its target, beside which the schema may say more."""
+    while "$ref" in node:
+        target = copy.deepcopy(definitions[node["$ref"].rpartition("/")[2]])
+        node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+    return node
+
+
 def rooted(schema: dict[str, Any]) -> dict[str, Any]:
     """Put what a schema's root refers to into the root, so that it says its type itself."""
     if "$ref" not in schema:
         return schema
     definitions = schema.get("$defs", {})
-    found = {**inline(schema, definitions), "$defs": definitions}
+    found = {**_follow(schema, definitions), "$defs": definitions}
     _drop_unused_definitions(found)
     return found
 
