@@ -9,6 +9,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from mcpost import Context, Server
+from mcpost.server.asgi import mount
 
 server = Server("clock", version="1.0")
 
@@ -22,7 +23,7 @@ async def countdown(start: int, ctx: Context) -> str:
 
 
 app = FastAPI(title="An app with tools")
-app.mount("/tools", server.asgi())
+mount(app, "/tools", server.asgi("/tools"))
 
 
 @app.get("/")
