@@ -1,15 +1,25 @@
-"""`mcpost serve`: serve the server of a file or module over HTTP."""
+"""`mcpost serve`: serve the server of a file or module over HTTP, or over stdio."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import replace
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from mcpost.cli.load import load_server
+from mcpost.server.pipes import claim
+from mcpost.server.stdio import serve as serve_stdio
 
 __all__ = ("serve",)
+
+
+class Switch(enum.StrEnum):
+    """On or off."""
+
+    on = "on"
+    off = "off"
 
 
 def serve(
@@ -37,12 +47,17 @@ def serve(
     ] = None,
     workers: Annotated[int, Option(help="Processes that share the port.", min=1)] = 1,
     legacy: Annotated[
-        bool | None,
+        Switch | None,
         Option(help="Whether earlier revisions are served too; by default with one worker."),
     ] = None,
+    stdio: Annotated[
+        bool, Option("--stdio", help="Serve over standard input and output instead of HTTP.")
+    ] = False,
     access_log: Annotated[bool, Option("--access-log", help="Log each request.")] = False,
 ) -> None:
-    """Serve an MCP server over HTTP until SIGTERM or Ctrl-C."""
+    """Serve an MCP server over HTTP until SIGTERM or Ctrl-C, or over stdio until its input ends."""
+    # Before anything of the target runs: what it prints while it is loaded is not the protocol's.
+    channel = claim() if stdio else None
     server = load_server(target)
     given: dict[str, Any] = {
         "keep_alive": keep_alive,
@@ -53,6 +68,9 @@ def serve(
     limits = replace(
         server.limits, **{name: value for name, value in given.items() if value is not None}
     )
+    if channel is not None:
+        serve_stdio(server, channel=channel, limits=limits, legacy=legacy is not Switch.off)
+        return
     server.run(
         host=host,
         port=port,
@@ -61,6 +79,6 @@ def serve(
         hosts=public_host,
         limits=limits,
         workers=workers,
-        legacy=legacy,
+        legacy=None if legacy is None else legacy is Switch.on,
         access_log=access_log,
     )
