@@ -20,6 +20,7 @@ from mcpost.server.offers import (
     TemplateOffer,
     ToolOffer,
 )
+from mcpost.server.questions import InputRequired
 from mcpost.server.templates import Template
 from mcpost.types import (
     Annotations,
@@ -230,7 +231,8 @@ def _compile(function: Callable[..., Any], **options: Any) -> Function:
     # Imported here: it loads pydantic.
     from mcpost.server.signature import compile_function
 
-    return compile_function(function, context_type=Context, **options)
+    # A function that may ask returns its answer or its questions; only the answer has a schema.
+    return compile_function(function, context_type=Context, apart=(InputRequired,), **options)
 
 
 Hints = TypeVar("Hints")
