@@ -68,7 +68,7 @@ def test_serve_has_an_option_for_all_that_a_server_is_run_with() -> None:
         "ready",
     }
 
-    assert options - {"target", "max_calls", "drain_grace"} == wanted
+    assert options - {"target", "max_calls", "drain_grace", "stdio"} == wanted
 
 
 def test_tools_are_listed_with_their_arguments(url: str) -> None:

@@ -103,7 +103,7 @@ def test_a_server_open_to_the_network_warns() -> None:
     [
         pytest.param(["--origin", "app.example.com"], id="an origin without a scheme"),
         pytest.param(["--path", "mcp"], id="a path without a slash"),
-        pytest.param(["--legacy", "--workers", "2"], id="sessions in several processes"),
+        pytest.param(["--legacy", "on", "--workers", "2"], id="sessions in several processes"),
         pytest.param(["--port", "70000"], id="no port"),
         pytest.param(["--workers", "0"], id="no worker"),
     ],
