@@ -26,6 +26,7 @@ from mcpost import client as asynchronous
 from mcpost.client.call import OnProgress
 from mcpost.client.retry import Retry
 from mcpost.client.target import Target
+from mcpost.errors import ConnectFailed
 from mcpost.types import (
     CallResult,
     Change,
@@ -209,7 +210,7 @@ class Client:
     def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         if self._is_closed:
             work.close()
-            raise RuntimeError("the client is closed")
+            raise ConnectFailed("the client is closed")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

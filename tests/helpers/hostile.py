@@ -145,6 +145,10 @@ class Hostile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Die: the listener and all connections."""
         assert self._server is not None
         self._server.close()
         for task in list(self._tasks):

@@ -126,6 +126,11 @@ class Listen:
             self._room.set_result(None)
         return change
 
+    @property
+    def waiting(self) -> int:
+        """How many changes wait to be read."""
+        return len(self._waiting)
+
     async def open(self) -> None:
         """Open the stream and wait until the server has acknowledged it.
 

@@ -1,4 +1,4 @@
-"""The faults that other clients were measured to fail at: each hurts one call, and is told at once."""
+"""The faults that other clients fail at: each hurts one call, and is told at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from tests.helpers.hostile import (
     stream,
 )
 from tests.helpers.loop import run
-
-
-def names(server: Hostile) -> list[Any]:
-    return [message["params"].get("name") for message in server.requests]
+from tests.helpers.until import until
 
 
 @pytest.mark.parametrize("wrong", [99, "1"], ids=["foreign", "text"])
@@ -165,14 +162,15 @@ def test_a_slow_login_of_one_call_blocks_no_call_that_has_a_token() -> None:
 
 def test_a_server_that_dies_during_a_call_ends_it_at_once() -> None:
     async def main() -> None:
-        async with Hostile(lambda i: [HANG]) as server:
-            async with Client(server.url, era="modern") as client:
-                call = asyncio.ensure_future(client.request("tools/call", {"name": "fault"}))
-                while not server.requests:
-                    await asyncio.sleep(0)
-                await server.__aexit__(None, None, None)
+        async with (
+            Hostile(lambda i: [HANG]) as server,
+            Client(server.url, era="modern") as client,
+        ):
+            call = asyncio.ensure_future(client.request("tools/call", {"name": "fault"}))
+            await until(lambda: server.requests)
+            await server.close()
 
-                with pytest.raises(ConnectionLost):
-                    await call
+            with pytest.raises(ConnectionLost):
+                await call
 
     run(main(), 3)

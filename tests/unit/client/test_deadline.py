@@ -23,14 +23,17 @@ def now() -> float:
 
 def test_signs_of_life_move_the_idle_limit_but_not_the_hard_one() -> None:
     async def main() -> None:
-        attempt = Attempt(now())
-        with pytest.raises(Timeout) as caught, Deadline(LIMITS, 0.05, 0.2) as deadline:
-            deadline.watch(attempt)
-            attempt.sending(now())
-            while True:
-                await asyncio.sleep(0.01)
-                attempt.heard(now())
+        async def live() -> None:
+            attempt = Attempt(now())
+            with Deadline(LIMITS, 0.05, 0.2) as deadline:
+                deadline.watch(attempt)
+                attempt.sending(now())
+                for _ in range(100):
+                    await asyncio.sleep(0.01)
+                    attempt.heard(now())
 
+        with pytest.raises(Timeout) as caught:
+            await live()
         assert (caught.value.phase, caught.value.seconds) == ("total", 0.2)
 
     run(main())
@@ -41,15 +44,18 @@ def test_signs_of_life_move_the_idle_limit_but_not_the_hard_one() -> None:
 )
 def test_silence_is_named_after_what_was_waited_for(steps: int, phase: str, sent: str) -> None:
     async def main() -> None:
-        attempt = Attempt(now())
-        with pytest.raises(Timeout) as caught, Deadline(LIMITS, 0.05, 5.0) as deadline:
-            deadline.watch(attempt)
-            if steps:
-                attempt.sending(now())
-            if steps > 1:
-                attempt.heard(now())
-            await asyncio.sleep(5)
+        async def wait() -> None:
+            attempt = Attempt(now())
+            with Deadline(LIMITS, 0.05, 5.0) as deadline:
+                deadline.watch(attempt)
+                if steps:
+                    attempt.sending(now())
+                if steps > 1:
+                    attempt.heard(now())
+                await asyncio.sleep(5)
 
+        with pytest.raises(Timeout) as caught:
+            await wait()
         assert (caught.value.phase, caught.value.sent) == (phase, sent)
 
     run(main())
@@ -99,8 +105,12 @@ def test_a_cancellation_of_the_caller_stays_one() -> None:
 
 def test_a_closed_client_ends_its_calls() -> None:
     async def main() -> None:
-        with pytest.raises(ConnectionLost, match="closed"), Deadline(LIMITS, 5.0, 5.0) as deadline:
-            asyncio.get_running_loop().call_soon(deadline.close)
-            await asyncio.sleep(5)
+        async def wait() -> None:
+            with Deadline(LIMITS, 5.0, 5.0) as deadline:
+                asyncio.get_running_loop().call_soon(deadline.close)
+                await asyncio.sleep(5)
+
+        with pytest.raises(ConnectionLost, match="closed"):
+            await wait()
 
     run(main())

@@ -1,0 +1,13 @@
+"""Waiting for what no event tells of, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], timeout: float = 5.0) -> None:
+    """Wait until a condition holds; raises TimeoutError when it does not in time."""
+    async with asyncio.timeout(timeout):
+        while not condition():  # noqa: ASYNC110 - what is waited for belongs to others
+            await asyncio.sleep(0.002)
