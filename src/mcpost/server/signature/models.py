@@ -215,13 +215,6 @@ class StructModel:
         )
         return {**schema, "$defs": definitions} if definitions else schema
 
-    def load(self, value: Any) -> Any:
-        """Read a JSON value as the type; raises InvalidParams."""
-        try:
-            return msgspec.convert(value, self.hint)
-        except msgspec.ValidationError as error:
-            raise InvalidParams(str(error)) from error
-
     def dump(self, value: Any) -> Any:
         """Write a value as JSON value; raises InvalidParams where it is not of the type."""
         try:
