@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], timeout: float = 5.0) -> None:
+DEADLINE = 5.0
+
+
+async def until(condition: Callable[[], object]) -> None:
     """Wait until a condition holds; raises TimeoutError when it does not in time."""
-    async with asyncio.timeout(timeout):
+    async with asyncio.timeout(DEADLINE):
         while not condition():  # noqa: ASYNC110 - what is waited for belongs to others
             await asyncio.sleep(0.002)

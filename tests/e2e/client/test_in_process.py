@@ -12,6 +12,7 @@ from mcpost.errors import BadTarget, ConnectionLost, RpcError
 from mcpost.testing import Recorder, connect
 from mcpost.types import Progress, ToolsChanged
 from tests.helpers.loop import run
+from tests.helpers.until import until
 
 STEPS: list[int] = []
 
@@ -114,8 +115,7 @@ def test_closing_the_client_ends_the_work(server: Server) -> None:
     async def main() -> None:
         async with connect(server) as client:
             call = asyncio.ensure_future(client.call("reindex", {"steps": 400}))
-            while not STEPS:
-                await asyncio.sleep(0)
+            await until(lambda: STEPS)
         with pytest.raises(ConnectionLost):
             await call
 
