@@ -1,0 +1,62 @@
+"""The pages of the documentation do what they show."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mcpost
+from tests.e2e.cli.commands import ROOT
+from tests.e2e.docs.pages import Reader, link_examples, read_blocks
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MARKED = [page for page in PAGES if any(read_blocks(page))]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.stem)
+def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
+    link_examples(tmp_path)
+    reader = Reader(tmp_path)
+    try:
+        for block in read_blocks(page):
+            reader.do(block)
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_every_target_that_the_readme_shows_is_there() -> None:
+    shown = set(re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text("utf-8")))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+
+    assert {"run", "test", "check", "conformance", "bench"} <= shown <= targets
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    wanted = {re.split(r"[^a-z0-9-]", each)[0] for group in groups for each in group}
+    page = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+    reasons = dict(re.findall(r"^\| `([a-z0-9-]+)` \|[^|]*\| ([^|]+) \|$", page, re.M))
+
+    assert reasons.keys() == wanted - {"mcpost"}
+
+
+def test_the_changelog_has_a_place_for_what_comes() -> None:
+    sections = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+
+    assert sections[0] == "Unreleased"
+    assert sections[1:2] in ([], [mcpost.__version__])
