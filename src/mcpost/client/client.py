@@ -128,7 +128,6 @@ class Client:
         eras: EraMemory | None = None,
         wrap: Callable[[Transport], Transport] | None = None,
     ) -> None:
-        version = version or _own_version()
         self._defaults = _Defaults(
             timeout,
             max_timeout,
@@ -155,7 +154,7 @@ class Client:
             inputs=Inputs(
                 elicit=on_elicit, elicit_url=on_elicit_url, sample=on_sample, roots=on_roots
             ),
-            info={"name": name, "version": version},
+            info={"name": name, "version": version or _own_version()},
             capabilities=capabilities or {},
         )
         cache_used = (Cache(limits) if cache else None) if isinstance(cache, bool) else cache

@@ -342,7 +342,7 @@ async def suffer(fault: Fault) -> dict[str, object]:
         return faulty.result()
 
 
-@pytest.mark.req("T-09/C", "T-13/C", "T-14/C", "J-01/C", "J-02/C", "P-03/C")
+@pytest.mark.req("T-09/C", "T-11/C", "T-13/C", "T-14/C", "J-01/C", "J-02/C", "P-03/C")
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_becomes_its_one_outcome_and_hurts_one_call(name: str) -> None:
     fault, outcome = FAULTS[name]

@@ -44,6 +44,6 @@ def greet(name: str) -> str:
 
 if __name__ == "__main__":
     listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
+    print(listener.getsockname()[1], flush=True)  # noqa: T201 - the test reads it
     config = uvicorn.Config(server.http_app(path="/mcp"), log_level="error")
     uvicorn.Server(config).run(sockets=[listener])
