@@ -46,6 +46,7 @@ from mcpost.types import (
     Tool,
     ToolsChanged,
 )
+from mcpost.version import __version__
 from mcpost.wire.mirror import EMPTY
 from mcpost.wire.versions import Era
 
@@ -142,7 +143,7 @@ class Client:
             auth=auth,
             limits=limits,
             network=network,
-            agent=f"mcpost/{_own_version()}",
+            agent=f"mcpost/{__version__}",
             era=None if era is None else Era(era),
             eras=eras or EraMemory(),
         )
@@ -154,7 +155,7 @@ class Client:
             inputs=Inputs(
                 elicit=on_elicit, elicit_url=on_elicit_url, sample=on_sample, roots=on_roots
             ),
-            info={"name": name, "version": version or _own_version()},
+            info={"name": name, "version": version or __version__},
             capabilities=capabilities or {},
         )
         cache_used = (Cache(limits) if cache else None) if isinstance(cache, bool) else cache
@@ -469,9 +470,3 @@ def _convert(value: Any, into: Any) -> Any:
         return validate(value) if validate is not None else msgspec.convert(value, into)
     except ValueError as error:
         raise BadReply(f"the structured content is no {into!r}: {error}") from error
-
-
-def _own_version() -> str:
-    from mcpost.version import __version__
-
-    return __version__
