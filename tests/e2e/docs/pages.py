@@ -110,7 +110,7 @@ class Reader:
 
 def expect(wanted: str, shown: str) -> None:
     """Compare what was printed with what the page says."""
-    pattern = re.escape(wanted).replace("…\n", r"(?:.*\n)*")
+    pattern = re.escape(wanted).replace("…\\\n", r"(?:.*\n)*")
     assert re.fullmatch(pattern, shown), f"the page says\n{wanted}\nand it is\n{shown}"
 
 
