@@ -48,7 +48,7 @@ it is the client who closes (nginx: 75)."""
 _LAST_WRITES: Final = 1
 """Seconds that answers get to reach slow readers once all work is done."""
 
-_STUBBORN: Final = 1.9
+_STUBBORN: Final = 1.6
 """Seconds after the grace at which the process ends, whatever still runs."""
 
 

@@ -1,0 +1,44 @@
+"""A server for tests of the process: it serves itself on a port that the system chooses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from mcpost import Context
+from mcpost.limits import ServerLimits
+from tests.helpers.http import make_server
+
+server = make_server(ServerLimits(drain_grace=1.5))
+
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+
+
+@server.tool
+async def wait(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@server.tool
+async def stubborn(ctx: Context) -> str:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ctx.info("not me")
+
+
+@server.tool
+def block(seconds: float) -> str:
+    time.sleep(seconds)
+    return "blocked"
+
+
+if __name__ == "__main__":
+    server.run(port=0, workers=int(sys.argv[1]) if len(sys.argv) > 1 else 1)

@@ -1,0 +1,197 @@
+"""The serving process: its start, its signals, its drain (mcpost.server.run, .workers)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from mcpost.errors import UsageError
+from mcpost.server.run import Binding, serve
+from tests.helpers.http import call, listen, make_server
+from tests.helpers.loop import run
+from tests.helpers.raw import Raw, connect
+from tests.helpers.serving import child
+
+BUSY = ("-m", "tests.e2e.server.busy")
+ADD = call("add", {"a": 1, "b": 2})
+
+
+async def begin(stack: contextlib.AsyncExitStack, port: int, sent: bytes) -> Raw:
+    connection = await stack.enter_async_context(connect(port))
+    await connection.send(sent)
+    return connection
+
+
+@pytest.mark.req("P-05/S")
+def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
+    async def scenario() -> tuple[list[Any], list[Any], int, float, str]:
+        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+            listens = [
+                await begin(stack, served.port, listen(n, toolsListChanged=True))
+                for n in range(100)
+            ]
+            for connection in listens:
+                await connection.head()
+                await connection.event()
+            calls = [
+                await begin(stack, served.port, call("wait", {"seconds": 1})) for _ in range(10)
+            ]
+            await asyncio.sleep(0.1)
+            start = time.monotonic()
+            served.tell()
+            ends = [await connection.events() for connection in listens]
+            answers = []
+            for connection in calls:
+                await connection.head()
+                answers.append(await connection.body())
+            status = await served.end()
+            return ends, answers, status, time.monotonic() - start, await served.errors()
+
+    ends, answers, status, seconds, errors = run(scenario(), 40, debug=False)
+
+    assert [[event["id"] for event in events] for events in ends] == [[n] for n in range(100)]
+    assert all(b'"waited"' in answer for answer in answers)
+    assert status == 0
+    assert seconds < 5
+    assert errors == ""
+
+
+@pytest.mark.req("P-05/S", "T-15/S")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("wait", {"seconds": 60}), ("stubborn", {}), ("block", {"seconds": 60})],
+)
+def test_no_call_keeps_the_process_alive(tool: str, arguments: dict[str, Any]) -> None:
+    async def scenario() -> float:
+        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+            await begin(stack, served.port, call(tool, arguments))
+            await begin(stack, served.port, ADD)
+            await asyncio.sleep(0.1)
+            start = time.monotonic()
+            served.tell()
+            await served.end()
+            return time.monotonic() - start
+
+    assert run(scenario(), 40, debug=False) < 5.5
+
+
+@pytest.mark.req("P-05/S")
+def test_a_second_signal_ends_at_once() -> None:
+    async def scenario() -> tuple[int, float]:
+        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+            await begin(stack, served.port, call("wait", {"seconds": 60}))
+            await asyncio.sleep(0.1)
+            start = time.monotonic()
+            served.tell(signal.SIGINT)
+            await asyncio.sleep(0.3)
+            served.tell(signal.SIGINT)
+            return await served.end(), time.monotonic() - start
+
+    status, seconds = run(scenario(), 40, debug=False)
+
+    assert status == 130
+    assert seconds < 2
+
+
+@pytest.mark.req("P-05/S")
+def test_nothing_connects_once_the_drain_has_begun() -> None:
+    async def scenario() -> None:
+        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+            waiting = await begin(stack, served.port, call("wait", {"seconds": 1}))
+            listening = await begin(stack, served.port, listen(toolsListChanged=True))
+            await listening.head()
+            await listening.event()
+            served.tell()
+            await listening.events()
+            with pytest.raises(OSError, match=r"refused|Connect"):
+                await begin(stack, served.port, ADD)
+            assert await waiting.head() == 200
+            await waiting.body()
+
+    run(scenario(), 40, debug=False)
+
+
+@pytest.mark.req("T-01/S")
+def test_several_workers_share_the_port_and_dead_ones_are_replaced() -> None:
+    async def scenario() -> tuple[list[int], int, str]:
+        async with child(*BUSY, "2") as served:
+            seen = []
+            for _ in range(3):
+                async with connect(served.port) as connection:
+                    answer = await connection.ask(call("pid"))
+                    seen.append(answer["result"]["structuredContent"])
+                if len(seen) < 3:
+                    os.kill(seen[-1], signal.SIGKILL)
+            served.tell()
+            return seen, await served.end(), await served.errors()
+
+    seen, status, errors = run(scenario(), 40, debug=False)
+
+    assert len(set(seen)) == 3
+    assert status == 0
+    assert "shared bus" in errors
+    assert "another one takes its place" in errors
+
+
+@pytest.mark.req("T-04/S")
+def test_loopback_is_bound_and_other_hosts_are_refused_there() -> None:
+    async def scenario() -> list[int]:
+        async with child(*BUSY) as served:
+            found = []
+            for host in (b"127.0.0.1", b"localhost:8000", b"evil.example"):
+                async with connect(served.port) as connection:
+                    await connection.send(ADD.replace(b"host: 127.0.0.1", b"host: " + host))
+                    found.append(await connection.head())
+            return found
+
+    assert run(scenario(), 20, debug=False) == [200, 200, 403]
+
+
+@pytest.mark.req("T-04/S")
+@pytest.mark.parametrize(
+    ("host", "url", "loopback"),
+    [
+        ("127.0.0.1", r"http://127\.0\.0\.1:\d+/mcp", True),
+        ("localhost", r"http://localhost:\d+/mcp", True),
+        ("0.0.0.0", r"http://localhost:\d+/mcp", False),
+    ],
+)
+def test_a_binding_knows_its_url_and_who_can_reach_it(
+    host: str, url: str, *, loopback: bool
+) -> None:
+    binding = Binding.make(host, 0)
+
+    try:
+        assert re.fullmatch(url, binding.url("/mcp"))
+        assert binding.is_loopback is loopback
+        assert len({made.getsockname()[1] for made in binding.sockets}) == 1
+    finally:
+        binding.close()
+
+
+@pytest.mark.req("T-04/S")
+def test_an_address_that_cannot_be_bound_is_a_usage_error() -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+
+    with taken, pytest.raises(UsageError, match="cannot be bound"):
+        serve(make_server(), port=taken.getsockname()[1])
+    with pytest.raises(UsageError, match="cannot be bound"):
+        serve(make_server(), host="no.such.host.invalid")
+    with pytest.raises(UsageError, match="cannot be bound"):
+        serve(make_server(), port=99999)
+
+
+@pytest.mark.req("T-01/S")
+def test_bad_options_are_refused_before_anything_is_served() -> None:
+    with pytest.raises(UsageError, match="worker"):
+        serve(make_server(), workers=0)
+    with pytest.raises(UsageError, match="origin"):
+        serve(make_server(), port=0, origins=["example"])
