@@ -206,12 +206,17 @@ class Features:
     def _list_prompts(self, call: Call) -> Result:
         return self._list(call, self.prompts, "prompts")
 
-    def _call_tool(self, call: Call) -> Awaitable[Result]:
+    def _call_tool(self, call: Call) -> Result | Awaitable[Result]:
         name = read_text(call.params, "name")
         offer = self.tools.get(name)
         if offer is None:
             raise InvalidParams(f"there is no tool {name!r}")
-        values = offer.function.bind(read_object(call.params, "arguments"))
+        arguments = read_object(call.params, "arguments")
+        try:
+            values = offer.function.bind(arguments)
+        except InvalidParams as error:
+            # A model can mend its arguments if it is told: tools, "Error Handling" (T-23).
+            return self._failed(call, error.message)
         return self._run_tool(call, offer.function, values)
 
     async def _run_tool(self, call: Call, function: Function, values: dict[str, Any]) -> Result:
@@ -223,9 +228,11 @@ class Features:
             text = error.message
         except NotFound as error:
             text = str(error)
-        return self.finish(
-            call, {"content": [{"type": "text", "text": text or "failed"}], "isError": True}
-        )
+        return self._failed(call, text)
+
+    def _failed(self, call: Call, text: str) -> Result:
+        content = [{"type": "text", "text": text or "failed"}]
+        return self.finish(call, {"content": content, "isError": True})
 
     async def _answer(
         self,

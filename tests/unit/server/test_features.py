@@ -203,13 +203,6 @@ def test_a_tools_own_meta_stays_beside_the_servers() -> None:
         pytest.param({"name": "lost"}, id="an unknown tool"),
         pytest.param({}, id="no name"),
         pytest.param({"name": 5}, id="a name that is no text"),
-        pytest.param({"name": "find"}, id="a missing argument"),
-        pytest.param(
-            {"name": "find", "arguments": {"book_id": "5"}}, id="an argument of a wrong type"
-        ),
-        pytest.param(
-            {"name": "find", "arguments": {"book_id": 5, "x": 1}}, id="an unknown argument"
-        ),
         pytest.param({"name": "find", "arguments": []}, id="arguments that are no object"),
     ],
 )
@@ -218,6 +211,22 @@ def test_a_call_that_cannot_be_made_is_an_error(params: dict[str, Any]) -> None:
         run(ask(make_server(), "tools/call", params))
 
     assert caught.value.code == -32602
+
+
+@pytest.mark.req("F-01/S", "T-23/S")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({}, id="a missing argument"),
+        pytest.param({"book_id": "5"}, id="an argument of a wrong type"),
+        pytest.param({"book_id": 5, "x": 1}, id="an unknown argument"),
+    ],
+)
+def test_arguments_that_the_schema_refuses_are_a_failed_call(arguments: dict[str, Any]) -> None:
+    result = run(call_tool(make_server(), "find", arguments))
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"].startswith(("book_id: ", "x: "))
 
 
 @pytest.mark.req("F-01/S", "T-23/S")
