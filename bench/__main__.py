@@ -1,136 +1,209 @@
-"""`python -m bench`: measure, print the page, write it to bench/results/."""
+"""`python -m bench`: measure mcpost beside its peers, print the page and write it.
+
+Targets take turns, each round with a fresh server; figures are medians of the rounds. All traffic
+is loopback. It is no test: it exits with 0 whatever the figures are, unless `--strict`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import json
-import statistics
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from bench import load, report, startup, streams
-from bench.machine import ROOT, Running, serving
+from bench.figures import COMMAND, NATIVE, Figures, judge
+from bench.load import ADD, ADD_SYNC, COUNT, Ask
+from bench.machine import ROOT, Running, prepare, serving
 
-PEERS = ["bare", "mcpost-asgi", "mcpost-native", "official-low", "official-high", "fastmcp"]
-STREAMERS = ["bare", "mcpost-asgi", "mcpost-native", "official-high-stream"]
-NOTIFIERS = ("bare", "mcpost-asgi", "mcpost-native")
+CALLERS: Final = ("bare ASGI", "mcpost ASGI", NATIVE, "mcp low", "mcp high", "fastmcp")
+READMES: Final = ("mcp, readme", "fastmcp, readme")
+WITH_THREADS: Final = ("mcpost ASGI", NATIVE, "mcp high", "fastmcp")
+STREAMERS: Final = ("bare ASGI", "mcpost ASGI", NATIVE, "mcp high, streams", "fastmcp, streams")
+LISTENED: Final = ("bare ASGI", "mcpost ASGI", NATIVE, "mcp low, streams")
+STARTED: Final = (COMMAND, "bare ASGI", "mcpost ASGI", NATIVE, "mcp high", "fastmcp")
+IMPORTS: Final = {
+    "mcpost": "import mcpost",
+    "mcpost.Server": "from mcpost import Server",
+    "mcpost.Client": "from mcpost import Client",
+    "mcp": "import mcp",
+    "mcp MCPServer": "from mcp.server.mcpserver import MCPServer",
+    "fastmcp": "import fastmcp",
+    "fastmcp FastMCP": "from fastmcp import FastMCP",
+}
 
 
-def main() -> int:
-    """Run what is asked for; gives the exit status."""
-    options = arguments()
-    plan = {
-        "calls": calls,
-        "events": events,
-        "listens": listens,
-        "start": starts,
-    }
-    figures = report.Figures()
-    for name in options.only or plan:
-        plan[name](figures, options)
-    text = report.page(figures)
-    print(text)
-    if options.json:
-        print(json.dumps(figures.tables))
-    if options.write:
-        folder = ROOT / "bench" / "results"
-        folder.mkdir(exist_ok=True)
-        day = text.splitlines()[0].rpartition(" ")[2]
-        (folder / f"{day}.md").write_text(text, "utf-8")
-    held = [holds for _, _, holds in report.judge(figures)]
-    return 1 if options.strict and not all(held) else 0
+class Effort(NamedTuple):
+    """How thorough a run is."""
+
+    rounds: int
+    seconds: int
+    """Of load, for each figure."""
+    sync_connections: tuple[int, ...]
+    first_events: int
+    listens: list[int]
+    starts: int
+    imports: int
+    readmes: bool
+    budget: float
+    """Seconds after which no further round of a measurement begins."""
+
+
+FULL: Final = Effort(3, 2, (1, 16, 64), 300, [1000, 2000], 5, 7, True, 540)
+QUICK: Final = Effort(1, 1, (16,), 100, [1000], 1, 1, False, 80)
+
+
+class Run:
+    """One run: what was asked for, and what was found.
+
+    Args:
+        options: The command line.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.effort = QUICK if options.quick else FULL
+        self.figures = Figures()
+        self.broken: list[str] = []
+        """What could not be measured, and why."""
+        self._targets: list[str] | None = options.targets
+        self._native = importlib.util.find_spec("mcpost.server.native") is not None
+        self._end = time.monotonic() + self.effort.budget
+
+    def chosen(self, names: Iterable[str]) -> list[str]:
+        """The targets that are asked for, and can be run here."""
+        there = [name for name in names if name != NATIVE or self._native]
+        if self._targets is None:
+            return there
+        return [name for name in there if any(part in name for part in self._targets)]
+
+    def turns(self, names: Iterable[str], rounds: int) -> Iterator[str]:
+        """All targets in turn, several times; further rounds only while there is time."""
+        for number in range(rounds):
+            if number and time.monotonic() > self._end:
+                return
+            yield from self.chosen(names)
+
+    @contextmanager
+    def noting(self, what: str, name: str) -> Iterator[None]:
+        """Note what goes wrong with one target, and go on with the others."""
+        sys.stderr.write(f"{what}: {name}\n")
+        try:
+            yield
+        except (RuntimeError, OSError, TimeoutError) as error:
+            self.broken.append(f"{what}, {name}: {error}")
+
+
+def calls(run: Run) -> None:
+    """Measure calls a second."""
+    names = [*CALLERS, *(READMES if run.effort.readmes else ())]
+    for name in run.turns(names, run.effort.rounds):
+        with run.noting("calls", name), serving(name) as server:
+            # The readmes' `add` is not async.
+            plan = [(ADD, connections) for connections in (1, 16, 64)]
+            if name in WITH_THREADS:
+                plan += [(ADD_SYNC, connections) for connections in run.effort.sync_connections]
+            _pace(run, server, ADD, 16, warm_up=True)
+            for ask, connections in plan:
+                _pace(run, server, ask, connections)
+
+
+def _pace(run: Run, server: Running, ask: Ask, connections: int, *, warm_up: bool = False) -> None:
+    seconds = 1 if warm_up else run.effort.seconds
+    found = load.pace(server, ask, connections, seconds)
+    if not warm_up:
+        for kind, value in found._asdict().items():
+            run.figures.put(f"{kind} {ask.tool}/{connections}", server.name, value)
+
+
+def events(run: Run) -> None:
+    """Measure events of progress, and the first one."""
+    for name in run.turns(STREAMERS, run.effort.rounds):
+        with run.noting("events", name), serving(name) as server:
+            _pace(run, server, COUNT, 16, warm_up=True)
+            _pace(run, server, COUNT, 16)
+            first = streams.first_event(server, run.effort.first_events)
+            run.figures.put("first event", name, first)
+
+
+def listens(run: Run) -> None:
+    """Measure idle listens, and one notice to all of them."""
+    for name in run.turns(LISTENED, run.effort.rounds):
+        with run.noting("listens", name), serving(name) as server:
+            found = streams.listens(server, run.effort.listens)
+            for count, one in zip(run.effort.listens, found, strict=True):
+                run.figures.put(f"listen/{count}", name, one.memory)
+                run.figures.put(f"heard/{count}", name, one.all_heard)
+                run.figures.put(f"spread/{count}", name, one.spread)
+
+
+def starts(run: Run) -> None:
+    """Measure imports and starts."""
+    imports = {name: IMPORTS[name] for name in run.chosen(IMPORTS)}
+    with run.noting("import", ", ".join(imports)):
+        for name, value in startup.import_times(imports, run.effort.imports).items():
+            run.figures.put("import", name, value)
+    with tempfile.TemporaryDirectory() as directory:
+        commands = {COMMAND: startup.command_line(Path(directory))}
+        for name in run.turns(STARTED, run.effort.starts):
+            with run.noting("start", name):
+                command = commands.get(name)
+                run.figures.put("first answer", name, startup.first_answer(name, command))
+        for name in run.chosen(STARTED):
+            with run.noting("idle memory", name):
+                run.figures.put("idle", name, startup.idle_memory(name, commands.get(name)))
+
+
+PLAN: Final[dict[str, Callable[[Run], None]]] = {
+    "calls": calls,
+    "events": events,
+    "listens": listens,
+    "start": starts,
+}
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=["calls", "events", "listens", "start"])
-    parser.add_argument("--targets", nargs="+", help="measure only these servers")
-    parser.add_argument("--quick", action="store_true", help="short and rough")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON too")
-    parser.add_argument("--write", action="store_true", help="write the page to bench/results/")
-    parser.add_argument("--strict", action="store_true", help="exit 1 where a bar does not hold")
+    parser.add_argument("--only", nargs="+", choices=list(PLAN), help="measure only these")
+    parser.add_argument("--targets", nargs="+", help="only servers with these words in their name")
+    parser.add_argument("--quick", action="store_true", help="short and rough, 90 s at most")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of the page")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a bar does not hold")
     return parser.parse_args()
 
 
-def chosen(names: Iterable[str], options: argparse.Namespace) -> list[str]:
-    """The targets that are asked for and can be run here."""
-    there = [
-        name
-        for name in names
-        if name != "mcpost-native" or importlib.util.find_spec("mcpost.server.native")
-    ]
-    return [name for name in there if not options.targets or name in options.targets]
+def main() -> int:
+    """Run what is asked for.
 
-
-def rounds(names: list[str], count: int, measure: Callable[[Running], float]) -> dict[str, float]:
-    """Measure all targets in turn, several times; gives the medians."""
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(count):
-        for name in names:
-            with serving(name) as server:
-                found[name].append(measure(server))
-    return {name: statistics.median(values) for name, values in found.items()}
-
-
-def calls(figures: report.Figures, options: argparse.Namespace) -> None:
-    """Measure requests a second."""
-    seconds, count = (1.0, 1) if options.quick else (3.0, 3)
-    for tool, connections in (("add", 1), ("add", 16), ("add", 64), ("add_sync", 16)):
-        names = [
-            name
-            for name in chosen(PEERS, options)
-            if tool == "add" or name not in ("bare", "official-low")
-        ]
-
-        def measure(server: Running, tool: str = tool, connections: int = connections) -> float:
-            load.check(server, tool)
-            load.requests_per_second(server, tool, connections, 0.5)
-            return load.requests_per_second(server, tool, connections, seconds)
-
-        for name, value in rounds(names, count, measure).items():
-            figures.put(f"{tool}, {connections} connections", "requests/s", name, value)
-
-
-def events(figures: report.Figures, options: argparse.Namespace) -> None:
-    """Measure events a second, and the first one."""
-    seconds, count = (1.0, 1) if options.quick else (3.0, 3)
-    names = chosen(STREAMERS, options)
-    found = rounds(names, count, lambda server: streams.events_per_second(server, 16, seconds))
-    for name, value in found.items():
-        figures.put(report.EVENTS, "events/s", name, value)
-    for name, value in rounds(
-        names, count, lambda server: streams.first_event(server, 300)
-    ).items():
-        figures.put(report.FIRST, "ms", name, value * 1000)
-
-
-def listens(figures: report.Figures, options: argparse.Namespace) -> None:
-    """Measure idle listens."""
-    count = 1000 if options.quick else 2000
-    for name in chosen(STREAMERS, options):
-        with serving(name) as server:
-            found = streams.listens(server, count, notify=name in NOTIFIERS)
-        figures.put(report.LISTEN, "KB", name, found.memory / 1024)
-        if found.spread:
-            figures.put(report.SPREAD, "ms", name, found.spread * 1000)
-
-
-def starts(figures: report.Figures, options: argparse.Namespace) -> None:
-    """Measure start-up."""
-    runs = 3 if options.quick else 9
-    for module in ("mcpost", "mcp", "fastmcp"):
-        figures.put(
-            "import", "s above a bare interpreter", module, startup.import_time(module, runs)
-        )
-    with tempfile.TemporaryDirectory() as directory:
-        for name in ("mcpost", "official-high", "bare"):
-            found = startup.start(name, Path(directory), runs)
-            figures.put("start", "s to the first answer", name, found.first_answer)
-            figures.put("idle memory", "MB", name, found.memory / 1e6)
+    Returns:
+        The exit status: 0; 2 if something is broken, 1 if `--strict` and a bar does not hold.
+    """
+    options = arguments()
+    prepare()
+    run = Run(options)
+    for name in options.only or PLAN:
+        PLAN[name](run)
+    generator = "wrk" if shutil.which("wrk") else "a generator in Python, slower than some servers"
+    effort = run.effort
+    remarks = [f"Load by {generator}; medians of {effort.rounds} rounds of {effort.seconds} s."]
+    text = report.page(run.figures, remarks)
+    folder = ROOT / "bench" / "results"
+    folder.mkdir(exist_ok=True)
+    kind = "-quick" if options.quick else ""
+    (folder / f"{report.today()}{kind}.md").write_text(text, "utf-8")
+    print(json.dumps(report.as_data(run.figures, remarks), indent=2) if options.json else text)
+    for line in run.broken:
+        print(line, file=sys.stderr)
+    if run.broken:
+        return 2
+    return int(options.strict and not all(verdict.holds for verdict in judge(run.figures)))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,93 @@
-"""Requests a second: wrk where it is installed, else a generator of our own.
+"""Requests a second: with wrk where it is installed, else with a generator of our own.
 
-Every target is asked once before it is measured, so that nobody measures errors.
+Every target is asked once before it is measured, and its answer read, so that nobody measures
+errors; under load every answer has to have status 200 and the size of that first one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
-import os
-import re
+import math
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from bench.machine import LOAD_CORE, Running
+import httptools
+import uvloop
 
-META = {
+from bench import EVENTS
+from bench.machine import LOAD_CORE, Running, on_core
+
+ANSWER_TIMEOUT: Final = 10.0
+META: Final = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+SCRIPT: Final = """wrk.method = "POST"
+wrk.body = %s
+%s
+function done(summary, latency, requests)
+  local errors = summary.errors
+  local lost = errors.connect + errors.read + errors.write + errors.timeout + errors.status
+  io.write(string.format("\\nfound %%d %%d %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    summary.bytes, lost, latency:percentile(50), latency:percentile(99)))
+end
+"""
 
 
-def headers(method: str, name: str | None) -> dict[str, str]:
+class Ask(NamedTuple):
+    """One call, again and again."""
+
+    tool: str
+    arguments: dict[str, Any]
+    text: str
+    """What the result has to say."""
+    events: int = 0
+    """How many events of progress have to come before it."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header lines of the request."""
+        return headers("tools/call", self.tool)
+
+    @property
+    def body(self) -> bytes:
+        """The body of the request."""
+        token = {"progressToken": 1} if self.events else {}
+        params = {"name": self.tool, "arguments": self.arguments, "_meta": {**META, **token}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
+ADD: Final = Ask("add", {"a": 1, "b": 2}, "3")
+ADD_SYNC: Final = Ask("add_sync", {"a": 1, "b": 2}, "3")
+COUNT: Final = Ask("count", {}, "done", EVENTS)
+NOTIFY: Final = Ask("notify", {}, "done")
+
+
+class Pace(NamedTuple):
+    """How fast a server answers one kind of call."""
+
+    rate: float
+    """Calls a second."""
+    cpu: float
+    """Seconds of the server's processor time for one."""
+    share: float
+    """Share of its core that the server had: below 1 it was not at its limit."""
+    p50: float
+    """Seconds from request to answer, median."""
+    p99: float
+    """Seconds from request to answer, of the slowest hundredth."""
+
+
+def headers(method: str, name: str | None = None) -> dict[str, str]:
     """The header lines of a request."""
     lines = {
         "Content-Type": "application/json",
@@ -37,106 +98,157 @@ def headers(method: str, name: str | None) -> dict[str, str]:
     return lines if name is None else {**lines, "Mcp-Name": name}
 
 
-def call_body(tool: str, arguments: dict[str, Any], **meta: Any) -> bytes:
-    """The body of a tools/call."""
-    params = {"name": tool, "arguments": arguments, "_meta": {**META, **meta}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    return json.dumps(message, separators=(",", ":")).encode()
-
-
-def raw_request(port: int, method: str, name: str | None, body: bytes) -> bytes:
+def raw_request(port: int, lines: dict[str, str], body: bytes) -> bytes:
     """The bytes of a whole request to a port of this machine."""
-    lines = [f"{key}: {value}" for key, value in headers(method, name).items()]
-    head = ["POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", *lines, f"Content-Length: {len(body)}"]
+    head = [
+        "POST /mcp HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        *(f"{key}: {value}" for key, value in lines.items()),
+        f"Content-Length: {len(body)}",
+    ]
     return ("\r\n".join(head) + "\r\n\r\n").encode() + body
 
 
-def check(server: Running, tool: str) -> None:
-    """Ask once; raises RuntimeError where the answer is wrong."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{server.port}/mcp",
-        call_body(tool, {"a": 1, "b": 2}),
-        headers("tools/call", tool),
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        text = answer.read().decode()
-    if answer.status != 200 or '"text":"3"' not in text.replace(" ", ""):
-        raise RuntimeError(f"{server.name} answers {answer.status} {text[:200]}")
+def check(server: Running, ask: Ask) -> int:
+    """Ask once, and read the answer.
+
+    Returns:
+        Bytes of its body.
+
+    Raises:
+        RuntimeError: The answer is not what it has to be.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ANSWER_TIMEOUT)
+    try:
+        connection.request("POST", "/mcp", ask.body, ask.headers)
+        answer = connection.getresponse()
+        body = answer.read()
+    finally:
+        connection.close()
+    kind = (answer.headers.get("Content-Type") or "").partition(";")[0]
+    texts = [body] if kind == "application/json" else _events_of(body)
+    try:
+        messages = [json.loads(text) for text in texts]
+        said = messages[-1]["result"]["content"][0]["text"]
+        told = sum(each.get("method") == "notifications/progress" for each in messages)
+    except (ValueError, LookupError, AttributeError):
+        said, told = None, -1
+    if answer.status != 200 or said != ask.text or told != ask.events:
+        raise RuntimeError(
+            f"{server.name} answers {ask.tool} with {answer.status}, {told} events: {body[-300:]!r}"
+        )
+    return len(body)
 
 
-def requests_per_second(server: Running, tool: str, connections: int, seconds: float) -> float:
-    """Measure one target once."""
-    body = call_body(tool, {"a": 1, "b": 2})
+def _events_of(body: bytes) -> list[bytes]:
+    lines = [line.strip() for line in body.splitlines()]
+    return [line[5:].strip() for line in lines if line.startswith(b"data:") and line[5:].strip()]
+
+
+def pace(server: Running, ask: Ask, connections: int, seconds: int) -> Pace:
+    """Measure one server once.
+
+    Raises:
+        RuntimeError: An answer was not what it has to be.
+    """
+    size = check(server, ask)
     wrk = shutil.which("wrk")
+    cpu, begun = server.cpu(), time.perf_counter()
     if wrk is not None:
-        return _wrk(wrk, server, tool, body, connections, seconds)
-    os.sched_setaffinity(0, {LOAD_CORE})
-    request = raw_request(server.port, "tools/call", tool, body)
-    return asyncio.run(_generate(server.port, request, connections, seconds))
+        load = _wrk(wrk, server, ask, connections, seconds)
+    else:
+        load = uvloop.run(_generate(server.port, ask, connections, seconds))
+    spent, busy = time.perf_counter() - begun, server.cpu() - cpu
+    if load.lost or load.answers < connections:
+        raise RuntimeError(f"{server.name}: of {ask.tool} {load.lost} calls went wrong")
+    if load.size < size or (not ask.events and load.size > size + 1024):
+        raise RuntimeError(f"{server.name}: answers of {load.size:.0f} bytes instead of {size}")
+    return Pace(load.answers / load.seconds, busy / load.answers, busy / spent, load.p50, load.p99)
 
 
-def _wrk(
-    wrk: str, server: Running, tool: str, body: bytes, connections: int, seconds: float
-) -> float:
+class _Load(NamedTuple):
+    answers: int
+    seconds: float
+    size: float
+    """Bytes of one answer, its head included or not."""
+    lost: int
+    p50: float
+    p99: float
+
+
+def _wrk(wrk: str, server: Running, ask: Ask, connections: int, seconds: int) -> _Load:
     lines = "\n".join(
         f"wrk.headers[{json.dumps(key)}] = {json.dumps(value)}"
-        for key, value in headers("tools/call", tool).items()
+        for key, value in ask.headers.items()
     )
-    script = f'wrk.method = "POST"\nwrk.body = {json.dumps(body.decode())}\n{lines}\n'
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, on_core(LOAD_CORE):
         path = Path(directory) / "post.lua"
-        path.write_text(script, "utf-8")
-        command = [wrk, "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "-s", str(path)]
+        path.write_text(SCRIPT % (json.dumps(ask.body.decode()), lines), "utf-8")
+        command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(path)]
         command += [f"http://127.0.0.1:{server.port}/mcp"]
-        if shutil.which("taskset"):
-            command = ["taskset", "-c", str(LOAD_CORE), *command]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=seconds + 30, check=True
         )
-    if "Non-2xx" in done.stdout:
-        raise RuntimeError(f"{server.name} answered with errors:\n{done.stdout}")
-    found = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    if found is None:
-        raise RuntimeError(f"wrk said nothing of requests:\n{done.stdout}")
-    return float(found[1])
+    for line in done.stdout.splitlines():
+        if line.startswith("found "):
+            answers, micros, size, lost, p50, p99 = map(int, line.split()[1:])
+            return _Load(answers, micros / 1e6, size / max(answers, 1), lost, p50 / 1e6, p99 / 1e6)
+    raise RuntimeError(f"wrk did not say what it found:\n{done.stdout}{done.stderr}")
 
 
 class _Caller(asyncio.Protocol):
-    """Sends one request after the other on one connection."""
+    """Sends one request after the other on one connection, and reads the answers."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
-        self._rest = b""
+        self._parser = httptools.HttpResponseParser(self)
         self._transport: Any = None
-        self.answers = 0
+        self._sent = 0.0
+        self._size = 0
+        self.sizes = 0
+        self.lost = 0
+        self.times: list[float] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._transport.write(self._request)
+        self._send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost += 1
 
     def data_received(self, data: bytes) -> None:
-        self._rest += data
-        head, separator, body = self._rest.partition(b"\r\n\r\n")
-        if not separator:
-            return
-        found = re.search(rb"content-length: (\d+)", head.lower())
-        if found is None or len(body) < int(found[1]):
-            return
-        self._rest = b""
-        self.answers += 1
+        self._parser.feed_data(data)
+
+    def on_body(self, part: bytes) -> None:
+        self._size += len(part)
+
+    def on_message_complete(self) -> None:
+        self.times.append(time.perf_counter() - self._sent)
+        self.lost += self._parser.get_status_code() != 200
+        self.sizes += self._size
+        self._send()
+
+    def _send(self) -> None:
+        self._size = 0
+        self._sent = time.perf_counter()
         self._transport.write(self._request)
 
 
-async def _generate(port: int, request: bytes, connections: int, seconds: float) -> float:
+async def _generate(port: int, ask: Ask, connections: int, seconds: int) -> _Load:
     loop = asyncio.get_running_loop()
+    request = raw_request(port, ask.headers, ask.body)
+    start = time.perf_counter()
     made = [
         await loop.create_connection(lambda: _Caller(request), "127.0.0.1", port)
         for _ in range(connections)
     ]
-    start, before = time.perf_counter(), sum(caller.answers for _, caller in made)
     await asyncio.sleep(seconds)
     spent = time.perf_counter() - start
-    answers = sum(caller.answers for _, caller in made) - before
+    callers = [caller for _, caller in made]
+    times = [each for caller in callers for each in caller.times]
+    size = sum(caller.sizes for caller in callers) / max(len(times), 1)
+    lost = sum(caller.lost for caller in callers)
     for transport, _ in made:
         transport.abort()
-    return answers / spent
+    cuts = statistics.quantiles(times, n=100) if len(times) > 1 else [math.nan] * 99
+    return _Load(len(times), spent, size, lost, cuts[49], cuts[98])

@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Final, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-START_TIMEOUT = 30.0
-CORES = sorted(os.sched_getaffinity(0))
-SERVER_CORE = CORES[0]
-LOAD_CORE = CORES[-1]
+ROOT: Final = Path(__file__).resolve().parent.parent
+START_TIMEOUT: Final = 30.0
+END_TIMEOUT: Final = 5.0
+CORES: Final = sorted(os.sched_getaffinity(0))
+SERVER_CORE: Final = CORES[0]
+LOAD_CORE: Final = CORES[-1]
+PACKAGES: Final = ("mcpost", "mcp", "fastmcp", "uvicorn", "uvloop", "httptools", "msgspec")
 
 
 class Running(NamedTuple):
@@ -33,7 +37,33 @@ class Running(NamedTuple):
         for line in Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
-        return 0
+        raise RuntimeError(f"{self.name} has ended")
+
+    def cpu(self) -> float:
+        """Seconds of processor time that its threads have had."""
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                total += int((task / "schedstat").read_text("ascii").split()[0])
+        return total / 1e9
+
+
+def prepare() -> None:
+    """Take the generator's core, and as many files as there may be."""
+    os.sched_setaffinity(0, {LOAD_CORE})
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@contextlib.contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """Have what is started in the block run on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def free_port() -> int:
@@ -44,59 +74,81 @@ def free_port() -> int:
         return port
 
 
-@contextlib.contextmanager
-def serving(name: str, command: list[str] | None = None) -> Iterator[Running]:
-    """Run a server on the servers' core until the block ends."""
-    port = free_port()
-    command = command or [sys.executable, "-m", "bench.servers", name, str(port)]
-    command = [part.replace("{port}", str(port)) for part in command]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def command_of(name: str) -> list[str]:
+    """The command that starts a target; `{port}` stands for its port."""
+    return [sys.executable, "-m", "bench.servers", name, "{port}"]
+
+
+def spawn(command: Sequence[str], port: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a server on the servers' core."""
+    with on_core(SERVER_CORE):
+        return subprocess.Popen(
+            [part.replace("{port}", str(port)) for part in command],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a server, within some seconds."""
+    process.terminate()
     try:
-        os.sched_setaffinity(process.pid, {SERVER_CORE})
-        wait_for(port, process)
-        yield Running(name, port, process.pid)
-    finally:
-        process.terminate()
+        process.wait(END_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def serving(name: str, command: Sequence[str] | None = None) -> Iterator[Running]:
+    """Run a server until the block ends.
+
+    Raises:
+        RuntimeError: It does not start; says what it wrote last.
+    """
+    port = free_port()
+    with tempfile.TemporaryFile() as log:
+        process = spawn(command or command_of(name), port, log)
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            if not _takes_connections(port, process):
+                stop(process)
+                log.seek(0)
+                said = log.read()[-2000:].decode(errors="replace")
+                raise RuntimeError(f"{name} does not start:\n{said}")
+            yield Running(name, port, process.pid)
+        finally:
+            stop(process)
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a port takes connections."""
+def _takes_connections(port: int, process: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended with {process.returncode}")
+    while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.002)
-    raise RuntimeError("the server did not start")
+            return True
+        time.sleep(0.005)
+    return False
 
 
 def describe() -> list[str]:
     """Say what was measured on, and with which versions."""
-    names = ("mcpost", "mcp", "fastmcp", "uvicorn", "uvloop", "httptools", "msgspec")
     found = []
-    for name in names:
+    for name in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
-    model = "unknown processor"
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
+    cores = "server on one core, generator on another"
+    if SERVER_CORE == LOAD_CORE:
+        cores = "server and generator on the same core"
     return [
-        f"{model}, {len(CORES)} cores, server on one, load on another;"
-        f" Python {platform.python_version()}",
+        f"{_processor()}, {os.cpu_count()} cores, {cores};"
+        f" {platform.system()} {platform.release()}, Python {platform.python_version()}",
         ", ".join(found),
     ]
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

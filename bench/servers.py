@@ -1,112 +1,61 @@
 """The servers that are measured: `python -m bench.servers NAME PORT`.
 
-Each has the tools `add` (async), `add_sync`, `count` (100 progress events) and, where the peer can
-do it, `notify` (one change of the list of tools). All run in one process, on uvicorn with uvloop
-and httptools where they are ASGI, with logging off.
+Each has the tools that its measurements need: `add` and `add_sync` (a sum), `count` (100 progress
+events) and `notify` (one change of the list of tools).
+
+Those called `tuned` run on uvicorn with uvloop and httptools, without logs, with what is there
+after the start frozen out of garbage collection: all of them alike. Those called `readme` run as
+the first example of their package does, with what that package alone installs (asyncio and h11).
+
+Hints are not postponed here: packages look at them where they cannot see this module's names.
 """
 
-import asyncio
+import gc
 import logging
+import socket
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
-EVENTS = 100
-VERSION = b"2026-07-28"
+from bench import EVENTS
+
+SUBSCRIPTIONS: Final = 100_000
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def add_sync(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
 
 
 def bare() -> Any:
-    """An ASGI app that parses JSON and compares headers; its answers are canned."""
-    import msgspec
-
-    decode = msgspec.json.decode
-    answer = (
-        b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],'
-        b'"structuredContent":3,"resultType":"complete"}}'
-    )
-    event = (
-        b'data: {"jsonrpc":"2.0","method":"notifications/progress","params":'
-        b'{"progressToken":1,"progress":%d,"total":100}}\n\n'
-    )
-    ack = (
-        b'data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":'
-        b'{"notifications":{"toolsListChanged":true}}}\n\n'
-    )
-    notice = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}\n\n'
-    json_head = {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(answer)).encode()),
-        ],
-    }
-    stream_head = {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"content-type", b"text/event-stream")],
-    }
-    listening: set[Any] = set()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        body = decode((await receive())["body"])
-        headers = dict(scope["headers"])
-        params = body["params"]
-        if headers[b"mcp-method"].decode() != body["method"]:
-            raise ValueError("the headers do not agree")
-        if headers[b"mcp-protocol-version"] != VERSION:
-            raise ValueError("the version is not served")
-        if body["method"] == "subscriptions/listen":
-            await send(stream_head)
-            await send({"type": "http.response.body", "body": ack, "more_body": True})
-            listening.add(send)
-            await receive()
-            listening.discard(send)
-            return
-        if params["name"] == "notify":
-            for each in list(listening):
-                await each({"type": "http.response.body", "body": notice, "more_body": True})
-        if params["name"] == "count":
-            await send(stream_head)
-            for number in range(EVENTS):
-                await send(
-                    {"type": "http.response.body", "body": event % number, "more_body": True}
-                )
-            await send({"type": "http.response.body", "body": b"data: " + answer + b"\n\n"})
-            return
-        await send(json_head)
-        await send({"type": "http.response.body", "body": answer})
+    """An app that parses JSON and compares headers."""
+    from bench.bare import app
 
     return app
 
 
 def ours() -> Any:
-    """Our server; run by itself below, since it has doors of its own."""
+    """The server of mcpost."""
     from mcpost import Context, Server
 
     server = Server("bench")
 
-    @server.tool
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool
-    def add_sync(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool
     async def count(ctx: Context) -> str:
         for number in range(EVENTS):
-            ctx.progress(number, EVENTS)
+            await ctx.progress(number, EVENTS)
         return "done"
 
-    @server.tool
     async def notify() -> str:
         server.notify_tools_changed()
         return "done"
 
+    for tool in (add, add_sync, count, notify):
+        server.add_tool(tool)
     return server
 
 
@@ -114,88 +63,144 @@ def official_high(*, json_response: bool = True) -> Any:
     """The official SDK's high-level server."""
     from mcp.server.mcpserver import Context, MCPServer
 
-    server = MCPServer("bench", log_level="CRITICAL")
+    server: Any = MCPServer("bench", log_level="CRITICAL")
 
-    @server.tool()
-    async def add(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool()
-    def add_sync(a: int, b: int) -> int:
-        return a + b
-
-    @server.tool()
     async def count(ctx: Context) -> str:
         for number in range(EVENTS):
             await ctx.report_progress(number, EVENTS)
         return "done"
 
+    for tool in (add, add_sync, count):
+        server.tool()(tool)
     return server.streamable_http_app(json_response=json_response)
 
 
-def official_low() -> Any:
-    """The official SDK's low-level server."""
+def official_low(*, json_response: bool = True) -> Any:
+    """The official SDK's low-level server; as a stream it serves listens too."""
     from mcp import types
     from mcp.server.lowlevel import Server
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+    from mcp.shared.subscriptions import ToolsListChanged
+
+    bus = InMemorySubscriptionBus()
 
     async def on_call_tool(ctx: Any, params: Any) -> Any:
+        if params.name == "notify":
+            await bus.publish(ToolsListChanged())
+            return types.CallToolResult(content=[types.TextContent(type="text", text="done")])
         total = params.arguments["a"] + params.arguments["b"]
         return types.CallToolResult(content=[types.TextContent(type="text", text=str(total))])
 
-    server: Any = Server("bench", on_call_tool=on_call_tool)
-    return server.streamable_http_app(json_response=True)
+    server: Any = Server(
+        "bench",
+        on_call_tool=on_call_tool,
+        on_subscriptions_listen=ListenHandler(bus, max_subscriptions=SUBSCRIPTIONS),
+    )
+    return server.streamable_http_app(json_response=json_response)
 
 
-def fastmcp() -> Any:
+def fastmcp(*, json_response: bool = True) -> Any:
     """The fastmcp server."""
-    from fastmcp import FastMCP
+    from fastmcp import Context, FastMCP
 
     server: Any = FastMCP("bench")
 
-    @server.tool
-    async def add(a: int, b: int) -> int:
-        return a + b
+    async def count(ctx: Context) -> str:
+        for number in range(EVENTS):
+            await ctx.report_progress(number, EVENTS)
+        return "done"
 
-    @server.tool
-    def add_sync(a: int, b: int) -> int:
-        return a + b
-
-    return server.http_app(path="/mcp", json_response=True, stateless_http=True)
+    for tool in (add, add_sync, count):
+        server.tool(tool)
+    return server.http_app(path="/mcp", json_response=json_response, stateless_http=True)
 
 
-APPS: dict[str, Callable[[], Any]] = {
-    "bare": bare,
-    "official-high": official_high,
-    "official-high-stream": lambda: official_high(json_response=False),
-    "official-low": official_low,
+TUNED: Final[dict[str, Callable[[], Any]]] = {
+    "bare ASGI": bare,
+    "mcpost ASGI": lambda: ours().asgi("/mcp", hosts=()),
+    "mcp low": official_low,
+    "mcp high": official_high,
     "fastmcp": fastmcp,
+    "mcp low, streams": lambda: official_low(json_response=False),
+    "mcp high, streams": lambda: official_high(json_response=False),
+    "fastmcp, streams": lambda: fastmcp(json_response=False),
 }
-OURS = ("mcpost-asgi", "mcpost-native")
-NAMES = (*APPS, *OURS)
+"""Applications by the names of their targets."""
+
+
+def serve_tuned(name: str, listening: socket.socket) -> None:
+    """Serve one of `TUNED`."""
+    import uvicorn
+
+    logging.disable(logging.CRITICAL)
+
+    class Frozen(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            gc.collect()
+            gc.freeze()
+
+    config = uvicorn.Config(
+        TUNED[name](),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=4096,
+        timeout_graceful_shutdown=1,
+    )
+    Frozen(config).run(sockets=[listening])
+
+
+def serve_native(port: int) -> None:
+    """Serve ours through its own HTTP engine."""
+    logging.disable(logging.CRITICAL)
+    ours().run(port=port, ready=lambda url: None)
+
+
+def serve_mcp_readme(port: int) -> None:
+    """Serve as the official package's README does."""
+    from mcp.server.mcpserver import MCPServer
+
+    server: Any = MCPServer("Demo")
+
+    server.tool(name="add")(add_sync)
+    server.run(transport="streamable-http", port=port)
+
+
+def serve_fastmcp_readme(port: int) -> None:
+    """Serve as the README of fastmcp does."""
+    from fastmcp import FastMCP
+
+    server: Any = FastMCP("Demo")
+
+    server.tool(add_sync, name="add")
+    server.run(transport="http", port=port)
+
+
+README: Final[dict[str, Callable[[int], None]]] = {
+    "mcp, readme": serve_mcp_readme,
+    "fastmcp, readme": serve_fastmcp_readme,
+}
 
 
 def main(name: str, port: int) -> None:
-    """Serve one of them."""
-    logging.disable(logging.CRITICAL)
-    if name in OURS:
-        ours().run(port=port, ready=lambda url: None)
-        return
-    import uvicorn
-
-    config = uvicorn.Config(
-        APPS[name](),
-        host="127.0.0.1",
-        port=port,
-        loop="uvloop",
-        http="httptools",
-        log_level="critical",
-        access_log=False,
-    )
-    serve: Callable[[], Awaitable[None]] = uvicorn.Server(config).serve
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve())  # type: ignore[arg-type]
+    """Serve one of them until a signal comes."""
+    if name == "mcpost native":
+        serve_native(port)
+    elif name in README:
+        # What these packages do not install by themselves is not there.
+        absent: dict[str, Any] = dict.fromkeys(("uvloop", "httptools"))
+        sys.modules.update(absent)
+        README[name](port)
+    else:
+        with socket.socket() as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", port))
+            serve_tuned(name, listening)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,26 @@
-"""Streams: events a second, time to the first one, what an idle listen costs."""
+"""Streams: the time to a call's first event, and what idle listens cost."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
+import socket
 import statistics
 import time
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from bench.load import META, call_body, raw_request
-from bench.machine import LOAD_CORE, Running
-from bench.servers import EVENTS
+import uvloop
 
-TIMEOUT = 60.0
+from bench.load import COUNT, META, NOTIFY, headers, raw_request
+from bench.machine import Running
 
-
-def count_request(port: int) -> bytes:
-    """A call of the tool that tells progress."""
-    return raw_request(port, "tools/call", "count", call_body("count", {}, progressToken=1))
+TIMEOUT: Final = 60.0
+SETTLE: Final = 0.3
+"""Seconds that a server gets to come to rest before its memory is looked at."""
+AT_ONCE: Final = 50
+"""Listens that are opened together."""
+DATA: Final = b"data: "
+END: Final = b"0\r\n\r\n"
 
 
 class Listens(NamedTuple):
@@ -26,125 +28,147 @@ class Listens(NamedTuple):
 
     memory: float
     """Bytes of the server's memory for each."""
+    all_heard: float
+    """Seconds from the call that makes a notice until the last listener has heard it."""
     spread: float
-    """Seconds between the first and the last to hear one notice."""
-
-
-def events_per_second(server: Running, connections: int, seconds: float) -> float:
-    """Measure the events of calls that tell progress."""
-    os.sched_setaffinity(0, {LOAD_CORE})
-    return asyncio.run(_events(server.port, connections, seconds))
+    """Seconds between the first listener to hear it and the last."""
 
 
 def first_event(server: Running, calls: int) -> float:
-    """Measure the seconds from a call to its first event: the median."""
-    os.sched_setaffinity(0, {LOAD_CORE})
-    return asyncio.run(_first(server.port, calls))
+    """Measure the seconds from a call to its first event, on one connection: the median."""
+    request = raw_request(server.port, COUNT.headers, COUNT.body)
+    times = []
+    with socket.create_connection(("127.0.0.1", server.port), TIMEOUT) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(calls + 10):
+            begun = time.perf_counter()
+            connection.sendall(request)
+            data = b""
+            while DATA not in data:
+                data += _receive(connection, server)
+            times.append(time.perf_counter() - begun)
+            while not data.endswith(END):
+                data = data[-len(END) :] + _receive(connection, server)
+    return statistics.median(times[10:])
 
 
-def listens(server: Running, count: int, *, notify: bool) -> Listens:
-    """Open many listens and let all hear one notice."""
-    os.sched_setaffinity(0, {LOAD_CORE})
-    return asyncio.run(_listens(server, count, notify=notify))
+def _receive(connection: socket.socket, server: Running) -> bytes:
+    data = connection.recv(65536)
+    if not data:
+        raise RuntimeError(f"{server.name} closed the connection")
+    return data
 
 
-class _Stream(asyncio.Protocol):
-    """Counts events; at the end of a stream sends the next request, or stops."""
+def listens(server: Running, counts: list[int]) -> list[Listens]:
+    """Open more and more listens, and let all of them hear one notice at each count.
 
-    def __init__(self, request: bytes, *, again: bool) -> None:
+    Raises:
+        RuntimeError: A listen is refused, or cut off.
+    """
+    return uvloop.run(_listens(server, counts))
+
+
+class _Heard:
+    """Waits until every listener has heard one more event."""
+
+    def __init__(self, listeners: int) -> None:
+        self.missing = listeners
+        self.done = asyncio.get_running_loop().create_future()
+
+    async def wait(self, server: Running) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await self.done
+        except TimeoutError:
+            raise RuntimeError(f"{server.name}: {self.missing} listeners heard nothing") from None
+
+
+class _Listener(asyncio.Protocol):
+    """Opens a listen, and counts what it hears."""
+
+    def __init__(self, request: bytes, heard: _Heard) -> None:
         self._request = request
-        self._again = again
         self._tail = b""
         self._transport: Any = None
-        self.events = 0
-        self.sent = 0.0
-        self.first: list[float] = []
-        self.heard = asyncio.Event()
-        self.last_data = 0.0
-        self._waiting = False
+        self.heard = heard
+        self.last = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._send()
-
-    def _send(self) -> None:
-        self._waiting = True
-        self.sent = time.perf_counter()
         self._transport.write(self._request)
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.heard.done.done():
+            self.heard.done.set_exception(RuntimeError("a listen was refused, or cut off"))
+
     def data_received(self, data: bytes) -> None:
-        events = data.count(b"data: ")
-        if events:
-            self.events += events
-            self.last_data = time.perf_counter()
-            if self._waiting:
-                self._waiting = False
-                self.first.append(self.last_data - self.sent)
-            self.heard.set()
-        self._tail = (self._tail + data)[-5:]
-        if self._tail == b"0\r\n\r\n" and self._again:
-            self._tail = b""
-            self._send()
+        now = time.perf_counter()
+        data = self._tail + data
+        self._tail = data[1 - len(DATA) :]
+        found = data.count(DATA)
+        if not found:
+            return
+        self.last = now
+        self.heard.missing -= found
+        if self.heard.missing == 0 and not self.heard.done.done():
+            self.heard.done.set_result(None)
 
     def close(self) -> None:
         self._transport.abort()
 
 
-async def _open(port: int, request: bytes, *, again: bool) -> _Stream:
-    loop = asyncio.get_running_loop()
-    _, stream = await loop.create_connection(
-        lambda: _Stream(request, again=again), "127.0.0.1", port
-    )
-    return stream
-
-
-async def _events(port: int, connections: int, seconds: float) -> float:
-    made = [await _open(port, count_request(port), again=True) for _ in range(connections)]
-    await asyncio.sleep(0.2)
-    start, before = time.perf_counter(), sum(stream.events for stream in made)
-    await asyncio.sleep(seconds)
-    spent = time.perf_counter() - start
-    total = sum(stream.events for stream in made) - before
-    for stream in made:
-        stream.close()
-    if total < EVENTS:
-        raise RuntimeError("hardly an event came")
-    return total / spent
-
-
-async def _first(port: int, calls: int) -> float:
-    stream = await _open(port, count_request(port), again=True)
-    async with asyncio.timeout(TIMEOUT):
-        while len(stream.first) < calls:
-            stream.heard.clear()
-            await stream.heard.wait()
-    stream.close()
-    return statistics.median(stream.first[calls // 10 :])
-
-
-async def _listens(server: Running, count: int, *, notify: bool) -> Listens:
+async def _listens(server: Running, counts: list[int]) -> list[Listens]:
     params = {"notifications": {"toolsListChanged": True}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
-    request = raw_request(server.port, "subscriptions/listen", None, json.dumps(message).encode())
+    request = raw_request(
+        server.port, headers("subscriptions/listen"), json.dumps(message).encode()
+    )
+    await _notify(server)
+    await asyncio.sleep(SETTLE)
     before = server.memory()
-    made: list[_Stream] = []
-    async with asyncio.timeout(TIMEOUT):
-        for _ in range(count):
-            stream = await _open(server.port, request, again=False)
-            made.append(stream)
-            await stream.heard.wait()
-        memory = (server.memory() - before) / count
-        spread = 0.0
-        if notify:
-            for stream in made:
-                stream.heard.clear()
-            call = raw_request(server.port, "tools/call", "notify", call_body("notify", {}))
-            caller = await _open(server.port, call, again=False)
-            for stream in made:
-                await stream.heard.wait()
-            caller.close()
-            times = [stream.last_data for stream in made]
-            spread = max(times) - min(times)
-    for stream in made:
-        stream.close()
-    return Listens(memory, spread)
+    listeners: list[_Listener] = []
+    found: list[Listens] = []
+    try:
+        for count in counts:
+            while len(listeners) < count:
+                more = min(AT_ONCE, count - len(listeners))
+                listeners += await _open(server, request, more)
+            await asyncio.sleep(SETTLE)
+            memory = (server.memory() - before) / count
+            heard = _Heard(count)
+            for listener in listeners:
+                listener.heard = heard
+            begun = time.perf_counter()
+            await _notify(server)
+            await heard.wait(server)
+            times = [listener.last for listener in listeners]
+            found.append(Listens(memory, max(times) - begun, max(times) - min(times)))
+    finally:
+        for listener in listeners:
+            listener.close()
+    return found
+
+
+async def _open(server: Running, request: bytes, count: int) -> list[_Listener]:
+    loop = asyncio.get_running_loop()
+    heard = _Heard(count)
+    made = [
+        await loop.create_connection(lambda: _Listener(request, heard), "127.0.0.1", server.port)
+        for _ in range(count)
+    ]
+    await heard.wait(server)
+    return [listener for _, listener in made]
+
+
+async def _notify(server: Running) -> None:
+    """Call the tool that makes a notice, and wait for the answer."""
+    request = raw_request(server.port, NOTIFY.headers, NOTIFY.body)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(TIMEOUT):
+            line = await reader.readline()
+        if b" 200 " not in line:
+            raise RuntimeError(f"{server.name} answers notify with {line!r}")
+    finally:
+        writer.close()
