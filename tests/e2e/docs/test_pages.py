@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import mcpost
-from tests.e2e.cli.commands import ROOT
+from mcpost.wire.exchange import TABLE, Event, State
+from tests.e2e.cli.commands import DEADLINE, ROOT
 from tests.e2e.docs.pages import Reader, link_examples, read_blocks
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,6 +46,40 @@ def test_every_target_that_the_readme_shows_is_there() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
 
     assert {"run", "test", "check", "conformance", "bench"} <= shown <= targets
+
+
+def test_the_states_of_an_answer_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    events = next(row[1:] for row in rows if row[0] == "state")
+    shown = {
+        (row[0], event): cell
+        for row in rows
+        for event, cell in zip(events, row[1:], strict=False)
+        if row[0] in [state.value for state in State]
+    }
+    moves = {
+        (state.value, event.value): "; ".join([after.value, *(each.value for each in effects)])
+        for (state, event), (after, effects) in TABLE.items()
+    }
+
+    assert shown == {each: moves.get(each, "illegal") for each in shown}
+    assert len(shown) == len(State) * len(Event)
+
+
+def test_make_run_ends_as_the_readme_shows() -> None:
+    shown = re.search(r"```text\n(a call of .*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tools.demo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
+    )
+
+    assert shown
+    assert ended.stdout.endswith(shown[1])
 
 
 def test_every_dependency_has_its_reason() -> None:
