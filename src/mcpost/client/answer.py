@@ -38,6 +38,7 @@ _EXCERPT: Final = 200
 # A refusal that is no JSON is read this far, for its first words.
 _MAX_REFUSAL: Final = 16 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
+_TELLING: Final = frozenset({401, 403, 429, 503})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -83,7 +84,6 @@ class AnswerReader:
         "_mode",
         "_parser",
         "_reply",
-        "_size",
         "is_done",
         "limits",
         "notes",
@@ -97,8 +97,7 @@ class AnswerReader:
         self._mode = _Mode.HEAD
         self._headers: dict[bytes, bytes] = {}
         self._content_type = b""
-        self._body: list[bytes] = []
-        self._size = 0
+        self._body: bytes | bytearray = b""
         self._parser: sse.Parser | None = None
         self._events = 0
         self._reply: Response | None = None
@@ -184,14 +183,18 @@ class AnswerReader:
         if self._mode is _Mode.STREAM:
             self._read_events(data)
             return
-        self._body.append(data)
-        self._size += len(data)
+        # Most bodies come in one piece, which needs no copy; many small ones go into one buffer.
+        if not self._body:
+            self._body = data
+        elif isinstance(self._body, bytearray):
+            self._body += data
+        else:
+            self._body = bytearray(self._body) + data
         if self._mode is _Mode.JSON:
-            if self._size > self.limits.max_answer:
-                self._body.clear()
+            if len(self._body) > self.limits.max_answer:
                 self._finish(error=_too_large(self.limits))
-        elif self._size > _MAX_REFUSAL:
-            self._judge_other(b"".join(self._body))
+        elif len(self._body) > _MAX_REFUSAL:
+            self._judge_other(self._body)
 
     def end(self) -> None:
         """Take the end of the body, as its framing says."""
@@ -202,11 +205,10 @@ class AnswerReader:
                 error=ConnectionLost("the stream ended before the response came", sent="yes")
             )
             return
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         if self._mode is _Mode.JSON:
-            self._judge_json(body)
+            self._judge_json(self._body)
         else:
-            self._judge_other(body)
+            self._judge_other(self._body)
 
     def lost(self, reason: str) -> None:
         """Take the loss of the connection before the body ended."""
@@ -270,9 +272,10 @@ class AnswerReader:
         else:
             self._refuse(f"the answer is to request {response.id!r}, not to {self._id!r}")
 
-    def _judge_json(self, body: bytes) -> None:
+    def _judge_json(self, body: bytes | bytearray) -> None:
         try:
-            message = jsonrpc.decode_answer(body.removeprefix(_BOM))
+            text = body[len(_BOM) :] if body.startswith(_BOM) else body
+            message = jsonrpc.decode_answer(text)
         except WireError as error:
             if not self._judge_status(body):
                 self._refuse(f"the answer is no JSON-RPC message: {error}", body)
@@ -286,7 +289,7 @@ class AnswerReader:
             if not self._judge_status(body, words):
                 self._settle(message)
 
-    def _judge_other(self, body: bytes) -> None:
+    def _judge_other(self, body: bytes | bytearray) -> None:
         if self._judge_status(body):
             return
         if self.status in (202, 204):
@@ -295,8 +298,10 @@ class AnswerReader:
         kind = self._content_type.decode("latin-1") or "no media type"
         self._refuse(f"the answer is {kind}, neither JSON nor an event stream", body)
 
-    def _judge_status(self, body: bytes, words: str = "") -> bool:
+    def _judge_status(self, body: bytes | bytearray, words: str = "") -> bool:
         """Take the statuses that say all by themselves, whatever the body is."""
+        if self.status not in _TELLING:
+            return False
         excerpt = _excerpt(body)
         said = words or excerpt or "no reason given"
         if self.status in (401, 403):
@@ -310,7 +315,7 @@ class AnswerReader:
                     excerpt=excerpt,
                 )
             )
-        elif self.status in (429, 503):
+        else:
             wait = retry_after(
                 self._headers.get(b"retry-after", b""), self._headers.get(b"date", b"")
             )
@@ -324,7 +329,7 @@ class AnswerReader:
             )
         return self.is_done
 
-    def _refuse(self, problem: str, body: bytes = b"") -> None:
+    def _refuse(self, problem: str, body: bytes | bytearray = b"") -> None:
         excerpt = _excerpt(body)
         message = f"{problem} (status {self.status})"
         if excerpt:
@@ -335,14 +340,14 @@ class AnswerReader:
         self.is_done = True
         self._reply = reply
         self._error = error
-        self._body.clear()
+        self._body = b""
 
 
 def _too_large(limits: ClientLimits) -> TooLarge:
     return TooLarge("answer", limits.max_answer, "ClientLimits.max_answer")
 
 
-def _excerpt(body: bytes) -> str:
+def _excerpt(body: bytes | bytearray) -> str:
     text = body[: 4 * _EXCERPT].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text).strip()[:_EXCERPT]
 

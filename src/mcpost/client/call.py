@@ -207,7 +207,8 @@ class Caller:
         """Make a request of a call: parameters with their `_meta`, and the mirrored lines."""
         meta = self._meta
         if options.progress is not None or options.log is not None or options.meta is not None:
-            meta = {**meta, **(options.meta or {})}
+            # What the protocol says of a request is not for the program to change.
+            meta = {**(options.meta or {}), **meta}
             if options.progress is not None:
                 meta[keys.PROGRESS_TOKEN] = request_id
             if options.log is not None:

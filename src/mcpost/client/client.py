@@ -189,12 +189,10 @@ class Client:
         """End everything: calls and listens under way fail, connections are closed."""
         for listen in list(self._listens):
             await listen.close()
-        handles = list(self._handles)
-        for task in handles:
-            task.cancel()
-        await self._book.close()
+        # Each call ends with the reason, wherever it is awaited.
         await self._caller.close()
-        await asyncio.gather(*handles, return_exceptions=True)
+        await self._book.close()
+        await asyncio.gather(*self._handles, return_exceptions=True)
 
     # The server.
 

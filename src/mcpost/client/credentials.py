@@ -90,7 +90,7 @@ class Credentials:
             self._flight = asyncio.ensure_future(said)
             self._flight.add_done_callback(self._landed)
         elif self._current is not None:
-            return self._current
+            return check_headers(self._current)
         return check_headers(await asyncio.shield(self._flight))
 
     async def refused(self, denied: Denied, used: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from inspect import isawaitable
 from typing import Final
 from urllib.parse import urljoin
 
@@ -237,7 +238,8 @@ class _Exchange:
             while notes:
                 note = notes.popleft()
                 heard = hear(note) if hear is not None else None
-                if heard is not None:
+                # A callback may give anything back; only what can be awaited is.
+                if heard is not None and isawaitable(heard):
                     await heard
             if self._paused:
                 self._paused = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from mcpost.client.answer import AnswerReader
@@ -152,7 +153,7 @@ class _Visit:
             while reader.notes:
                 note = reader.notes.popleft()
                 heard = hear(note) if hear is not None else None
-                if heard is not None:
+                if heard is not None and isawaitable(heard):
                     await heard
             if reader.is_done:
                 return

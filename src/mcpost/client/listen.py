@@ -13,7 +13,6 @@ Spec: patterns/subscriptions (P-04, P-05).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
@@ -151,8 +150,7 @@ class Listen:
         """End the listen; closing its stream tells the server."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
         self._end(None)
 
     # The task.

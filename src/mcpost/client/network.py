@@ -140,6 +140,7 @@ class Network:
         if self.tls is not None:
             return self.tls
         context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
         try:
             if self.ca is not None:
                 context.load_verify_locations(cafile=self.ca)

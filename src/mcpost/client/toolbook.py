@@ -141,10 +141,9 @@ class ToolBook:
         return known.mirror if known is not None else EMPTY
 
     async def close(self) -> None:
-        """End a fetch that is under way."""
+        """Wait until a fetch that was under way has ended, once its client is closed."""
         if self._filling is not None:
-            self._filling.cancel()
-            await asyncio.gather(self._filling, return_exceptions=True)
+            await asyncio.wait([self._filling])
 
     async def _fill(self) -> None:
         mine = self._filling is None

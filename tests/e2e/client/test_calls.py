@@ -453,3 +453,41 @@ def test_a_busy_server_gets_no_more_than_the_deadline_allows() -> None:
             assert len(server.requests) == 1
 
     run(main(), 3)
+
+
+def test_a_callback_may_give_anything_back() -> None:
+    server = serve(lambda i: progress(i, 1), end)
+
+    async def main() -> None:
+        async with server, Client(server.url, era="modern") as client:
+            await client.call("t", progress=lambda each: each)  # type: ignore[arg-type,return-value]
+
+    run(main())
+
+
+def test_the_program_cannot_change_what_the_protocol_says_of_a_request() -> None:
+    server = asking({})
+
+    async def main() -> None:
+        key = "io.modelcontextprotocol/protocolVersion"
+        async with server, Client(server.url, era="modern") as client:
+            await client.call("t", meta={key: "2025-11-25"})
+            assert server.requests[-1]["params"]["_meta"][key] == "2026-07-28"
+
+    run(main())
+
+
+def test_a_call_that_waits_for_the_list_ends_with_its_client() -> None:
+    def answer(message: dict[str, Any]) -> list[Any]:
+        return [HANG]
+
+    async def main() -> None:
+        async with Hostile(answer=answer) as server:
+            async with Client(server.url, era="modern") as client:
+                calls = [client.start("t") for _ in range(3)]
+                await until(lambda: server.requests)
+            for call in calls:
+                with pytest.raises((ConnectionLost, ConnectFailed), match="closed"):
+                    await call
+
+    run(main(), 3)

@@ -156,6 +156,10 @@ FAULTS: dict[str, tuple[Fault, Outcome]] = {
         lambda i: [head(200, JSON, CHUNKED), Forever(chunk(b" " * 10_000))],
         Outcome(TooLarge, says="ClientLimits.max_answer"),
     ),
+    "a body of single bytes": (
+        lambda i: [head(200, JSON, CHUNKED), chunk(b" ") * 200_001, HANG],
+        Outcome(TooLarge, says="ClientLimits.max_answer"),
+    ),
     "no JSON": (lambda i: [page(b"hello")], bad("no JSON-RPC")),
     "NaN": (lambda i: [page(b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}')], bad("no JSON-RPC")),
     "an empty body": (lambda i: [page(b"")], bad("no JSON-RPC")),
