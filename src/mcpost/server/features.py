@@ -221,6 +221,13 @@ class Features:
 
     async def _run_tool(self, call: Call, function: Function, values: dict[str, Any]) -> Result:
         try:
+            if function.is_simple and call.era is Era.MODERN and not _is_retry(call.params):
+                # It can ask nothing and tell nothing, so there is nothing to keep for it.
+                value = await self._runner.run(call, function, values)
+                if type(value) is not InputRequired:
+                    return self.finish(call, function.result(value))
+                call.inputs = replay = Replay(call, self._sealer, self.limits)
+                return self.finish(call, replay.result(value))
             return await self._answer(call, function, values, function.result)
         except ToolError as error:
             text = str(error)
@@ -379,6 +386,11 @@ class Features:
                 raise InvalidParams(f"there is no resource template {uri!r}")
             return uri
         raise InvalidParams('"ref.type" is "ref/prompt" or "ref/resource"')
+
+
+def _is_retry(params: Mapping[str, Any]) -> bool:
+    """Whether a request brings answers, or the state of the round before."""
+    return "requestState" in params or "inputResponses" in params
 
 
 def _takes_context(function: Function) -> bool:

@@ -70,7 +70,7 @@ class Runner:
         """
         leave_trace = enter_trace(call.meta.raw) if "traceparent" in call.meta.raw else None
         try:
-            if function.context is not None or function.asks:
+            if not function.is_simple:
                 await self._prepare(call, function, values)
             if function.is_async:
                 return await function.call(**values)

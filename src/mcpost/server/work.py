@@ -141,7 +141,8 @@ class Work(Reply):
         self._has_place = True
         try:
             outcome = self._crew.handle(self.call)
-            if isinstance(outcome, Awaitable):
+            # Asked first, because asking an abstract class takes longer than the rest of this.
+            if type(outcome) is types.CoroutineType or isinstance(outcome, Awaitable):
                 return self._start(outcome)
             self.result(outcome)
         except WireError as error:

@@ -48,6 +48,7 @@ class Function:
         output_schema: JSON Schema of its structured content, `None` where it has none.
         mirror: The compiled marks of its input schema.
         is_async: Whether calling it gives an awaitable.
+        is_simple: Whether it is called with what the caller gives, and nothing else.
         bind: Checks arguments and gives keyword arguments; raises InvalidParams.
     """
 
@@ -58,6 +59,7 @@ class Function:
         "description",
         "input_schema",
         "is_async",
+        "is_simple",
         "mirror",
         "name",
         "output_schema",
@@ -73,6 +75,7 @@ class Function:
         self.output_schema = shape.schema
         self.mirror: Mirror = EMPTY
         self.is_async = _is_async(call)
+        self.is_simple = parameters.context is None and not parameters.asks
         self.bind: Bind = dict
         self._shape = shape
 
