@@ -40,7 +40,7 @@ class Exchange:
     """One request and what came back."""
 
     request: Outgoing
-    notifications: list[Notification] = field(default_factory=list)
+    notifications: list[Notification] = field(default_factory=list[Notification])
     reply: Reply | None = None
     """`None` where none came."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -106,7 +106,7 @@ def _print_result(result: CallResult) -> None:
 
 
 @contextmanager
-def _shown_progress(name: str) -> Iterator[Callable[[Progress], None]]:
+def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
     """Show progress from its first notice on: a bar on a terminal, lines elsewhere."""
     if not sys.stderr.isatty():
         yield _print_progress

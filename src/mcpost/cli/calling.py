@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from typer import Argument, Option
@@ -76,7 +76,7 @@ def make_client(
 
     A token in the environment variable MCPOST_TOKEN is sent as `Authorization: Bearer`.
     """
-    headers = {}
+    headers: dict[str, str] = {}
     for line in header or ():
         name, colon, value = line.partition(":")
         if not colon:
@@ -160,7 +160,7 @@ def _read_object(text: str) -> dict[str, Any]:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{text[1:]} cannot be read: {error.strerror}") from error
-    found = _decode(text, "the input")
+    found: dict[str, Any] | None = _decode(text, "the input")
     if not isinstance(found, dict):
         raise UsageError("the arguments are a JSON object")
     return found
@@ -192,9 +192,10 @@ def _typed(name: str, text: str, schema: Any) -> Any:
 def _kinds(schema: Any) -> set[str]:
     if not isinstance(schema, dict):
         return set()
-    kind = schema.get("type")
-    kinds = {kind} if isinstance(kind, str) else set(kind or ())
-    for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+    found = cast("dict[str, Any]", schema)
+    kind = found.get("type")
+    kinds: set[str] = {kind} if isinstance(kind, str) else set(kind or ())
+    for each in (*found.get("anyOf", ()), *found.get("oneOf", ())):
         kinds |= _kinds(each)
     return kinds
 

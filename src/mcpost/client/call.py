@@ -17,6 +17,8 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from mcpost.client.attempt import Attempt, Outgoing, Reply, State
 from mcpost.client.deadline import Deadline
 from mcpost.client.inputs import Inputs
@@ -63,6 +65,27 @@ class Options(NamedTuple):
     """Gets all notifications instead of `progress` and `log`."""
     deadline: Deadline | None = None
     """A deadline to use, for a call that changes its own."""
+
+
+class _InputRequest(msgspec.Struct):
+    """One entry of `inputRequests`."""
+
+    method: str
+    params: dict[str, Any] = {}
+
+
+class _Versions(msgspec.Struct):
+    """The data of -32022."""
+
+    supported: list[str]
+
+
+def _supported(error: ErrorBody) -> list[str] | None:
+    """The versions that -32022 names."""
+    try:
+        return msgspec.convert(error.data, _Versions).supported
+    except msgspec.ValidationError:
+        return None
 
 
 class Hearers:
@@ -223,9 +246,8 @@ class Caller:
 
     def choose_version(self, error: ErrorBody) -> bool:
         """After -32022: take a version that both ends have; tells whether there is one (V-02)."""
-        data = error.data if isinstance(error.data, dict) else {}
-        supported = data.get("supported")
-        version = pick_version(supported, MODERN) if isinstance(supported, list) else None
+        supported = _supported(error)
+        version = pick_version(supported, MODERN) if supported is not None else None
         if version is None:
             return False
         self.version = version
@@ -246,20 +268,21 @@ class Caller:
             raise BadReply("the result asks for input, and says neither which nor for what")
         added: dict[str, Any] = {}
         if requests is not None:
-            if not isinstance(requests, dict):
-                raise BadReply('"inputRequests" is not an object')
-            answers = {}
-            for key, request in requests.items():
-                method = request.get("method") if isinstance(request, dict) else None
-                if not isinstance(method, str):
-                    raise BadReply(f"the input request {key!r} is malformed")
-                answers[key] = await self._inputs.answer(method, request.get("params") or {})
-            added["inputResponses"] = answers
+            added["inputResponses"] = await self._answer_requests(requests)
         if state is not None:
             if not isinstance(state, str):
                 raise BadReply('"requestState" is not a string')
             added["requestState"] = state
         return added
+
+    async def _answer_requests(self, requests: Any) -> dict[str, Any]:
+        try:
+            asked = msgspec.convert(requests, dict[str, _InputRequest])
+        except msgspec.ValidationError as error:
+            raise BadReply(f'"inputRequests" is malformed: {error}') from error
+        return {
+            key: await self._inputs.answer(each.method, each.params) for key, each in asked.items()
+        }
 
 
 class _Call:
@@ -377,9 +400,7 @@ class _Call:
     def _spell(self, error: ErrorBody, reply: Reply) -> RpcError:
         message = error.message
         if error.code == -32022:
-            data = error.data if isinstance(error.data, dict) else {}
             message = (
-                f"{message}: the server supports {data.get('supported')}, this client"
-                f" {list(MODERN)}"
+                f"{message}: the server supports {_supported(error)}, this client {list(MODERN)}"
             )
         return RpcError(error.code, message, error.data, status=reply.status)

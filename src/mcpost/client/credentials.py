@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from mcpost.errors import Denied, UsageError
 from mcpost.wire.fields import is_token
@@ -123,7 +123,9 @@ class Credentials:
 
     async def close(self) -> None:
         """End what is under way."""
-        running = [*self._renewals.values(), *([self._flight] if self._flight else [])]
+        running: list[asyncio.Task[Any]] = list(self._renewals.values())
+        if self._flight is not None:
+            running.append(self._flight)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -141,7 +143,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     Raises:
         UsageError: A name is no token, or a value has a character that ends or garbles the line.
     """
-    checked = {}
+    checked: dict[str, str] = {}
     for name, value in headers.items():
         if not is_token(name):
             raise UsageError(f"{name!r} is not the name of a header")

@@ -97,7 +97,7 @@ class Fetcher:
         limit = self._caller.limits.max_pages
         for _ in range(limit):
             page = await self.fetch(method, params, options, fresh=fresh)
-            found = page.get(member)
+            found: list[Any] | None = page.get(member)
             if not isinstance(found, list):
                 raise BadReply(f'the result of {method} has no list "{member}"')
             entries.extend(_read_entries(found, kind, method))
@@ -121,7 +121,7 @@ class Fetcher:
 
 
 def _read_entries(found: list[Any], kind: type[T], method: str) -> list[T]:
-    entries = []
+    entries: list[T] = []
     for entry in found:
         try:
             entries.append(msgspec.convert(entry, kind))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Final, Literal
 
 import msgspec
@@ -35,7 +35,7 @@ class Elicitation(msgspec.Struct, rename="camel"):
     @property
     def defaults(self) -> dict[str, Any]:
         """The values that the schema proposes."""
-        properties = (self.requested_schema or {}).get("properties")
+        properties: dict[str, Any] | None = (self.requested_schema or {}).get("properties")
         if not isinstance(properties, dict):
             return {}
         return {
@@ -178,7 +178,7 @@ def _root(value: RootLike) -> Root:
         return value
     if isinstance(value, str) and "://" in value:
         return Root(value)
-    path = PurePath(value)
+    path = Path(value)
     if not path.is_absolute():
         raise UsageError(f"a root is an absolute path or a file: URI, not {str(value)!r}")
     return Root(path.as_uri(), path.name or None)

@@ -188,7 +188,7 @@ class Pool:
         self._reaper = None
         loop = asyncio.get_running_loop()
         oldest = loop.time() - self._limits.idle_connection
-        kept = []
+        kept: list[Connection] = []
         for connection in self._idle:
             if connection.is_usable and connection.idle_since > oldest:
                 kept.append(connection)

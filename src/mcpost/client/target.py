@@ -6,6 +6,7 @@ Spec: basic/transports.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from mcpost.client.credentials import Auth, AuthProvider, Credentials, check_headers
 from mcpost.client.era import DualTransport, EraMemory
@@ -64,7 +65,7 @@ def make_transport(
             agent=agent,
         )
         return DualTransport(http, eras, era=era), credentials
-    app = target.asgi() if isinstance(target, Servable) else target
+    app: Any = target.asgi() if isinstance(target, Servable) else target
     if callable(app):
-        return InProcess(app, headers=fixed, limits=limits), credentials
+        return InProcess(cast("AsgiApp", app), headers=fixed, limits=limits), credentials
     raise BadTarget(f"{target!r} is no server: give a URL or a Server")

@@ -85,8 +85,8 @@ class ToolBook:
         Returns:
             The tools that may be called, in the order of the list (H-05).
         """
-        kept = []
-        known = {}
+        kept: list[Tool] = []
+        known: dict[str, KnownTool] = {}
         for tool in tools:
             try:
                 mirror = compile_mirror(tool.input_schema) if self._mirrors else EMPTY

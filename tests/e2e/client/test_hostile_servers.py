@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import socket
 import tracemalloc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -412,5 +412,25 @@ def test_a_refused_connection_says_that_nothing_was_sent() -> None:
             with pytest.raises(McpostError) as caught:
                 await client.discover()
             assert getattr(caught.value, "sent", "") == "no"
+
+    run(main())
+
+
+@pytest.mark.req("T-14/C")
+@pytest.mark.parametrize("ending", [CLOSE, RESET], ids=["closed", "reset"])
+def test_an_answer_cut_at_any_byte_is_lost_and_says_how_far_it_came(ending: Any) -> None:
+    whole = page(good(1))
+    body = whole.index(b"\r\n\r\n") + 4
+
+    async def main() -> None:
+        cuts = iter(range(len(whole)))
+        # A reset overtakes bytes that were not read yet; given time, it does not.
+        answer = lambda message: [whole[: next(cuts)], 0.002, ending]  # noqa: E731
+        async with Hostile(answer=answer) as server, Client(server.url, era="modern") as client:
+            for cut in range(len(whole)):
+                with pytest.raises(ConnectionLost) as caught:
+                    await client.request("tools/call", {"name": "x"})
+                assert caught.value.sent == ("maybe" if cut < body else "yes")
+            assert client.open_connections == 0
 
     run(main())
