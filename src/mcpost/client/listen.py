@@ -87,10 +87,11 @@ class Listen:
         self._waiting: dict[Change | Reconnected, None] = {}
         self._wake: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._error: McpostError | None = None
+        self._error: BaseException | None = None
         self._is_over = False
         self._deadline: Deadline | None = None
         self._is_acknowledged = False
+        self._acknowledged_at = 0.0
         self._lost_at: float | None = None
         self.honoured: dict[str, Any] = {}
         """The part of what was asked that the server agreed to."""
@@ -140,6 +141,7 @@ class Listen:
         if self._task is None:
             self._opened = asyncio.get_running_loop().create_future()
             self._task = asyncio.ensure_future(self._run())
+            self._task.add_done_callback(self._stopped)
         assert self._opened is not None
         if not self._opened.done():
             await asyncio.shield(self._opened)
@@ -165,7 +167,7 @@ class Listen:
                 if not self._is_passing(error):
                     self._end(error)
                     return
-                if self._is_acknowledged:
+                if self._has_lasted():
                     made = 0
                 wait = self._pause(error, made + 1)
                 if wait is None:
@@ -208,6 +210,16 @@ class Listen:
         )
         return patient.wait(error, made)
 
+    def _has_lasted(self) -> bool:
+        """Whether the stream stood long enough for a break to be the first of its kind."""
+        lasted = asyncio.get_running_loop().time() - self._acknowledged_at
+        return self._is_acknowledged and lasted > self._policy.max_backoff
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        """The task is over; what it failed with that is no error of ours goes to the reader."""
+        if not task.cancelled() and task.exception() is not None:
+            self._end(task.exception())
+
     def _note_loss(self) -> None:
         if self._lost_at is None:
             self._lost_at = asyncio.get_running_loop().time()
@@ -241,6 +253,7 @@ class Listen:
         if note.method != "notifications/subscriptions/acknowledged":
             raise BadReply(f"the server sends {note.method} before it acknowledges the listen")
         self._is_acknowledged = True
+        self._acknowledged_at = asyncio.get_running_loop().time()
         if self._deadline is not None:
             self._deadline.relax()
         honoured = note.params.get("notifications")
@@ -259,7 +272,7 @@ class Listen:
         self._waiting[change] = None
         self._notify()
 
-    def _end(self, error: McpostError | None) -> None:
+    def _end(self, error: BaseException | None) -> None:
         self._is_over = True
         if self._on_end is not None:
             self._on_end(self)

@@ -194,6 +194,34 @@ def test_a_first_failure_is_raised_and_not_mended() -> None:
     run(main(), 3)
 
 
+def test_what_a_provider_of_credentials_raises_comes_out_of_the_listen() -> None:
+    def fail() -> dict[str, str]:
+        raise OSError("no keyring")
+
+    async def main() -> None:
+        async with Hostile() as server, Client(server.url, auth=fail) as client:
+            with pytest.raises(OSError, match="keyring"):
+                await client.listen(tools=True).open()
+
+    run(main(), 3)
+
+
+@pytest.mark.req("P-04/C")
+def test_several_listens_stand_beside_one_another() -> None:
+    server = listening([tools_changed, HANG], [lambda i: told(i, "prompts/list_changed"), HANG])
+
+    async def main() -> set[object]:
+        async with (
+            server,
+            Client(server.url, era="modern") as client,
+            client.listen(tools=True) as one,
+            client.listen(prompts=True) as other,
+        ):
+            return {await anext(one), await anext(other)}
+
+    assert run(main()) == {ToolsChanged(), PromptsChanged()}
+
+
 def test_a_server_that_cannot_listen_says_so() -> None:
     server = Hostile(answer=lambda m: [page(failure(m["id"], -32601), status=404)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from mcpost.client import Client
 from mcpost.errors import RpcError, UsageError
@@ -77,6 +78,15 @@ def test_headers_of_the_program_come_with_every_request_and_replace_none_of_ours
     assert headers["authorization"] == "Bearer x"
     assert headers["accept"] == "application/json, text/event-stream"
     assert headers["user-agent"] == "mine"
+
+
+@pytest.mark.req("J-06/C")
+def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
+    with TracerProvider().get_tracer("test").start_as_current_span("work") as span:
+        _, _, body = run(send("tools/list", {}))
+
+    parent = body["params"]["_meta"]["traceparent"]
+    assert f"-{span.get_span_context().trace_id:032x}-" in parent
 
 
 def test_a_header_that_ends_the_line_is_refused_before_anything_is_sent() -> None:
