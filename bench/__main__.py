@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import load, report, startup, streams
+from bench import client, load, report, startup, streams
 from bench.figures import COMMAND, NATIVE, Figures, judge
 from bench.load import ADD, ADD_SYNC, COUNT, Ask
 from bench.machine import ROOT, Running, prepare, serving
@@ -51,13 +52,14 @@ class Effort(NamedTuple):
     listens: list[int]
     starts: int
     imports: int
+    client_calls: int
     readmes: bool
     budget: float
     """Seconds after which no further round of a measurement begins."""
 
 
-FULL: Final = Effort(3, 2, (1, 16, 64), 300, [1000, 2000], 5, 7, True, 540)
-QUICK: Final = Effort(1, 1, (16,), 100, [1000], 1, 1, False, 80)
+FULL: Final = Effort(3, 2, (1, 16, 64), 300, [1000, 2000], 5, 7, 1000, True, 500)
+QUICK: Final = Effort(1, 1, (16,), 100, [1000], 1, 1, 200, False, 80)
 
 
 class Run:
@@ -96,7 +98,7 @@ class Run:
         sys.stderr.write(f"{what}: {name}\n")
         try:
             yield
-        except (RuntimeError, OSError, TimeoutError) as error:
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
             self.broken.append(f"{what}, {name}: {error}")
 
 
@@ -160,11 +162,21 @@ def starts(run: Run) -> None:
                 run.figures.put("idle", name, startup.idle_memory(name, commands.get(name)))
 
 
+def clients(run: Run) -> None:
+    """Measure what a call costs its client."""
+    with run.noting("client", ", ".join(client.CLIENTS)):
+        found = client.measure(run.effort.rounds, run.effort.client_calls)
+        for name, costs in found.items():
+            for at_once, micros in costs.items():
+                run.figures.put(f"client/{at_once}", name, micros / 1e6)
+
+
 PLAN: Final[dict[str, Callable[[Run], None]]] = {
     "calls": calls,
     "events": events,
     "listens": listens,
     "start": starts,
+    "client": clients,
 }
 
 

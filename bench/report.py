@@ -109,6 +109,14 @@ TABLES: Final = (
         "first answer",
         {"s to the first answer": _cell("first answer"), "MB idle": _cell("idle", 1e6)},
     ),
+    Table(
+        "clients: CPU time of a call",
+        "client/1",
+        {
+            "one after the other, us": _cell("client/1", 1e-6),
+            "32 at once, us": _cell("client/32", 1e-6),
+        },
+    ),
     Table("import", "import", {"s above a bare interpreter": _cell("import")}),
 )
 
