@@ -71,14 +71,14 @@ class Asked:
         else:
             future.set_result(response.result or {})
 
-    def forget(self, request_id: Id, outlet: Outlet | None = None) -> None:
-        """Wait no longer; with an outlet the client is told that its answer is not needed."""
+    def forget(self, request_id: Id, outlet: Outlet) -> None:
+        """Wait no longer; the client is told if its answer is not needed any more."""
         future = self._open.pop(request_id, None)
-        if future is not None and not future.done():
-            future.cancel()
-            if outlet is not None:
-                params = {"requestId": request_id, "reason": "the call has ended"}
-                outlet.say(encode_notification("notifications/cancelled", params))
+        if future is None or (future.done() and not future.cancelled()):
+            return
+        future.cancel()
+        params = {"requestId": request_id, "reason": "the call has ended"}
+        outlet.say(encode_notification("notifications/cancelled", params))
 
     def close(self) -> None:
         """Fail what is open: the client is gone."""

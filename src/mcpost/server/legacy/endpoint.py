@@ -20,6 +20,7 @@ from mcpost.server.bus import Bus
 from mcpost.server.features import Features
 from mcpost.server.head import STREAM, Answer, Door, Head, HeaderLines
 from mcpost.server.legacy.batch import answer_batch, is_batch, read_batch
+from mcpost.server.legacy.mirrored import check_mirrored
 from mcpost.server.legacy.session import SERVED
 from mcpost.server.legacy.store import EventStore, MemoryStore
 from mcpost.server.legacy.streams import CallStream, parse_event_id
@@ -154,6 +155,7 @@ class LegacyEndpoint:
         self, head: Head, body: bytes, message: Request | Notification | None, door: Door
     ) -> Rest | None:
         if isinstance(message, Request):
+            self._check_mirrored(head, message)
             if message.method == "initialize" and not head.get_all(SESSION_HEADER):
                 self._open(head, message, door)
                 return None
@@ -170,6 +172,11 @@ class LegacyEndpoint:
         session.core.take(taken)
         door.answer(_with(refusals.ACCEPTED, head.lines))
         return None
+
+    def _check_mirrored(self, head: Head, request: Request) -> None:
+        problem = check_mirrored(head.headers, request, self._features.mirror_of)
+        if problem is not None:
+            raise problem
 
     def _open(self, head: Head, request: Request, door: Door) -> None:
         table = self._here()
@@ -230,6 +237,9 @@ class LegacyEndpoint:
         if self._here().draining:
             raise busy(self._limits, "the server is shutting down")
         items = read_batch(body, self._limits.max_batch)
+        for each in items:
+            if isinstance(each, Request):
+                self._check_mirrored(head, each)
         quiet = [each for each in items if isinstance(each, (Notification, Response))]
         if len(quiet) == len(items):
             for each in quiet:

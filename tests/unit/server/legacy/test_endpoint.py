@@ -589,6 +589,33 @@ def test_no_session_leads_a_modern_body_around_the_agreement_check() -> None:
     run(check())
 
 
+@pytest.mark.req("T-19/S")
+@pytest.mark.parametrize(
+    ("lines", "agrees"),
+    [
+        pytest.param({}, True, id="none"),
+        pytest.param({"mcp_method": "tools/call"}, True, id="the method"),
+        pytest.param({"mcp_method": "tools/call", "mcp_name": "where"}, True, id="both"),
+        pytest.param({"mcp_param_region": "eu"}, True, id="a parameter"),
+        pytest.param({"mcp_method": "tools/list"}, False, id="another method"),
+        pytest.param({"mcp_name": "add"}, False, id="another name"),
+        pytest.param({"mcp_param_region": "us"}, False, id="another parameter"),
+    ],
+)
+def test_mirrored_headers_that_nobody_asked_for_agree_or_are_refused(
+    lines: dict[str, str], agrees: bool
+) -> None:
+    async def check() -> None:
+        over = Http(http.make_server())
+        door = over.send(call("where", region="eu"), over.open(), **lines)
+
+        assert bool(door.heads) is agrees
+        assert agrees or (door.status, door.json["error"]["code"]) == (400, -32020)
+        await asyncio.gather(*over.tasks)
+
+    run(check())
+
+
 @pytest.mark.req("T-02/S")
 def test_without_the_earlier_revisions_initialize_is_told_what_is_served() -> None:
     async def check() -> None:
