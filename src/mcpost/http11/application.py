@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from mcpost.http11.encode import HeaderLines
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
 
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ("Application", "Owner")
 
+_TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
+
 E_contra = TypeVar("E_contra", bound=Exchange, contravariant=True)
 
 
 class Application(Protocol[E_contra]):
-    """What answers requests. Plain functions: neither of them waits."""
+    """What answers requests. Plain functions: none of them waits."""
 
     def open(self, request: Request, exchange: E_contra) -> None:
         """A head has come: refuse it by answering now, or `receive` its body piece by piece."""
@@ -25,6 +28,10 @@ class Application(Protocol[E_contra]):
     def handle(self, request: Request, body: bytes, exchange: E_contra) -> None:
         """A whole request has come: answer it, now or later."""
         ...
+
+    def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
+        """Say a refusal that the connection makes by itself: header lines, and the body."""
+        return _TEXT, reason.encode("utf-8") + b"\n"
 
 
 class Owner(Protocol):

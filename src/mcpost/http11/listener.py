@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from socket import socket
+from socket import AF_UNIX, socket
 from typing import Any, Generic, TypeVar
 
 from mcpost.http11.application import Application
@@ -115,8 +115,16 @@ class Listener(Generic[E]):
 
     # The end.
 
+    def stop(self) -> None:
+        """Accept nothing more, close what idles, and let no connection outlive its answer."""
+        self._draining = True
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._connections):
+            connection.drain()
+
     async def drain(self, grace: float) -> bool:
-        """Accept nothing more, close what idles, and let answers that run come to their end.
+        """Stop, and let answers that run come to their end.
 
         Args:
             grace: Seconds for that; what is left after them is cut.
@@ -124,11 +132,7 @@ class Listener(Generic[E]):
         Returns:
             Whether all came to their end in time.
         """
-        self._draining = True
-        for server in self._servers:
-            server.close()
-        for connection in tuple(self._connections):
-            connection.drain()
+        self.stop()
         try:
             async with asyncio.timeout(grace):
                 await self._empty.wait()
@@ -191,7 +195,10 @@ async def listen(
         if path is not None:
             listener.adopt(await loop.create_unix_server(make, str(path), backlog=backlog))
         for each in sockets:
-            server = await loop.create_server(make, sock=each, ssl=tls, backlog=backlog)
+            if each.family == AF_UNIX:
+                server = await loop.create_unix_server(make, sock=each, backlog=backlog)
+            else:
+                server = await loop.create_server(make, sock=each, ssl=tls, backlog=backlog)
             listener.adopt(server)
     except OSError:
         await listener.close()

@@ -39,7 +39,6 @@ __all__ = ("Reading", "ServerConnection")
 E = TypeVar("E", bound=Exchange)
 
 _END = b"\r\n\r\n"
-_TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class Reading(enum.Enum):
@@ -240,11 +239,17 @@ class ServerConnection(Connection, Generic[E]):
         if 0 < length <= len(data) - start and self.sink is None:
             self._state = _ANSWER
             return self._whole(data[start : start + length], start + length)
-        if request.expects and start == len(data):
-            self.send(CONTINUE)
-        request.expects = False
-        self._expect_by(self._hub.loop.time() + self._limits.body_timeout)
+        if start < len(data):
+            request.expects = False
+        if not self._held_body:
+            self._await_body(request)
         return start
+
+    def _await_body(self, request: Request) -> None:
+        if request.expects:
+            request.expects = False
+            self.send(CONTINUE)
+        self._expect_by(self._hub.loop.time() + self._limits.body_timeout)
 
     def _look_again(self, data: bytes, start: int) -> Match[bytes] | None:
         """Find out whether a head is unfinished or malformed."""
@@ -349,8 +354,10 @@ class ServerConnection(Connection, Generic[E]):
         if self._state is not _BODY or held is self._held_body:
             return
         self._held_body = held
-        timeout = self._limits.body_timeout
-        self._expect_by(NEVER if held else self._hub.loop.time() + timeout)
+        if held:
+            self._expect_by(NEVER)
+        elif self._request is not None:
+            self._await_body(self._request)
         self._choose_reading()
 
     def finish(self) -> None:
@@ -430,9 +437,9 @@ class ServerConnection(Connection, Generic[E]):
 
     def send_refusal(self, status: int, reason: str) -> None:
         """Send an answer after which the connection ends."""
-        text = reason.encode("utf-8") + b"\n"
-        head = encode_response(status, _TEXT).lines + self.date_line()
-        self.send(b"%bconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (head, len(text), text))
+        headers, body = self._application.word(status, reason)
+        head = encode_response(status, headers).lines + self.date_line()
+        self.send(b"%bconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (head, len(body), body))
 
     def _linger(self) -> None:
         """Hear the client out, for a while: else it may lose the answer in a reset."""

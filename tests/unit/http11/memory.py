@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
@@ -163,7 +164,7 @@ class Transport(asyncio.Transport):
         return self.eof_sent or self.closing
 
 
-class Answering:
+class Answering(Application[Exchange]):
     """An application that remembers, and answers 200 with what it is told to, or later."""
 
     def __init__(self, body: bytes | None = b"ok") -> None:

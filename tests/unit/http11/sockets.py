@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from mcpost.http11.application import Application
 from mcpost.http11.call import Outgoing
 from mcpost.http11.errors import CallFailed
 from mcpost.http11.exchange import Exchange
@@ -22,7 +23,7 @@ GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 LAST_GET = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 
-class Echo:
+class Echo(Application[Exchange]):
     """Answers with the body it got; holds the answer back for the path /wait."""
 
     def __init__(self) -> None:

@@ -334,6 +334,18 @@ def test_a_sender_that_is_paused_waits_and_is_not_slow() -> None:
     assert client.written.startswith(b"HTTP/1.1 408 ")
 
 
+def test_a_client_that_waits_for_100_waits_while_it_is_paused() -> None:
+    server = Server(Answering(None))
+    server.app.on_open = lambda request, exchange: exchange.pause()
+    client = server.connect()
+
+    client.feed(POST.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+    assert client.written == b""
+    server.app.exchanges[0].resume()
+
+    assert client.written == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 def test_a_sender_that_is_paused_goes_on_with_the_next_request() -> None:
     _, client, sink = receiving(POST + b"ab")
 
