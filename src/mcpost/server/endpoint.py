@@ -32,6 +32,7 @@ from mcpost.errors import (
 from mcpost.server import refusals
 from mcpost.server.admission import Admission, busy
 from mcpost.server.bus import Bus
+from mcpost.server.call import Call
 from mcpost.server.features import Features
 from mcpost.server.gate import Gate
 from mcpost.server.head import Answer, Door, Head
@@ -234,7 +235,10 @@ class Endpoint:
             )
         if room.draining:
             raise busy(self.settings.limits, "the server is shutting down")
-        return Work(door, request, meta, head, room.crew).begin()
+        work = Work(door, head, request.id, room.crew)
+        return work.begin(
+            Call(request, meta, work.note, headers=head.headers, principal=head.principal)
+        )
 
     def _listen(self, room: _Room, head: Head, request: Request, door: Door) -> None:
         capabilities = self._features.capabilities()

@@ -13,14 +13,15 @@ from typing import Final
 from mcpost.errors import Refused
 from mcpost.server import refusals
 from mcpost.server.cors import VARY, answer_preflight, lines_for
-from mcpost.server.head import Answer, Head
+from mcpost.server.head import Answer, Head, HeaderLines
 from mcpost.server.settings import Settings
-from mcpost.wire.accept import is_json, parse_accept
+from mcpost.wire.accept import Accepted, is_json, parse_accept
 from mcpost.wire.versions import Era, era_of
 
 __all__ = ("Gate",)
 
-_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
+_MAX_PASSED: Final = 256
 
 Lines = dict[bytes, bytes]
 """Values by name; of a name that stands twice the last."""
@@ -37,11 +38,14 @@ class Gate:
         others: HTTP methods besides POST that are answered for clients of earlier revisions.
     """
 
-    __slots__ = ("_not_allowed", "_others", "_settings", "_too_large")
+    __slots__ = ("_digits", "_not_allowed", "_others", "_passed", "_settings", "_too_large")
 
     def __init__(self, settings: Settings, others: frozenset[str] = frozenset()) -> None:
         self._settings = settings
         self._others = others
+        # A length of fewer digits than the bound has is within it.
+        self._digits = len(str(settings.limits.max_body))
+        self._passed: dict[tuple[str | bytes | None, ...], tuple[Accepted, HeaderLines]] = {}
         # What earlier revisions do with GET and DELETE is nothing that this one allows (T-02).
         allowed = ["POST", "OPTIONS"] if settings.varies else ["POST"]
         self._not_allowed = refusals.refusal(
@@ -75,8 +79,25 @@ class Gate:
             `None` if the body is to be read, else the answer.
         """
         lines = dict(head.headers)
-        twice = _NONE if len(lines) == len(head.headers) else _find_twice(head)
-        return self._check_source(head, lines, twice) or self._check_content(head, lines, twice)
+        if len(lines) != len(head.headers):
+            return self._check_lines(head, lines, _find_twice(head))
+        # A client says the same with every request, so most heads were judged before.
+        said = (
+            head.method,
+            lines.get(b"host"),
+            lines.get(b"origin"),
+            lines.get(b"content-type"),
+            lines.get(b"accept"),
+        )
+        passed = self._passed.get(said)
+        length = lines.get(b"content-length", b"0")
+        if passed is not None and length.isdigit() and len(length) < self._digits:
+            head.accepted, head.lines = passed
+            return None
+        refusal = self._check_lines(head, lines, _NONE)
+        if refusal is None and head.method == "POST" and len(self._passed) < _MAX_PASSED:
+            self._passed[said] = head.accepted, head.lines
+        return refusal
 
     async def check_caller(self, head: Head) -> Answer | None:
         """Check a head, and find out who calls; as `check` in all else."""
@@ -90,6 +111,9 @@ class Gate:
             except Refused as refused:
                 refusal = refusals.answer_refused(refused, head.lines)
         return refusal or self._check_content(head, lines, twice)
+
+    def _check_lines(self, head: Head, lines: Lines, twice: Names) -> Answer | None:
+        return self._check_source(head, lines, twice) or self._check_content(head, lines, twice)
 
     def _check_source(self, head: Head, lines: Lines, twice: Names) -> Answer | None:
         """Method, `Host` and `Origin`."""
@@ -127,7 +151,7 @@ class Gate:
         length = lines.get(b"content-length")
         if length is not None:
             length = length.strip()
-            if not length.isdigit() or len(length) > _DIGITS:
+            if not length.isdigit() or len(length) > _MAX_DIGITS:
                 return _with(refusals.LENGTH, head)
             if int(length) > self._settings.limits.max_body:
                 return _with(self._too_large, head)

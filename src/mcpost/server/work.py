@@ -31,7 +31,6 @@ from mcpost.server.pulse import Lane
 from mcpost.server.refusals import answer_refused
 from mcpost.server.reply import Reply, Terms
 from mcpost.wire import jsonrpc
-from mcpost.wire.meta import RequestMeta
 
 __all__ = ("Crew", "Handle", "Stop", "Work", "drive", "resume")
 
@@ -106,26 +105,23 @@ class Work(Reply):
 
     Args:
         door: Where its answer goes.
-        request: The request.
-        meta: Its per-request fields.
         head: The head it came with.
+        request_id: Its id.
         crew: What all calls share.
     """
 
-    __slots__ = ("_crew", "_has_place", "_stopped", "call", "task")
+    __slots__ = ("_crew", "_stopped", "call", "task")
 
-    def __init__(
-        self, door: Door, request: jsonrpc.Request, meta: RequestMeta, head: Head, crew: Crew
-    ) -> None:
-        super().__init__(door, request.id, head, crew.terms)
-        self.call = Call(request, meta, self.note, headers=head.headers, principal=head.principal)
+    def __init__(self, door: Door, head: Head, request_id: jsonrpc.Id, crew: Crew) -> None:
+        super().__init__(door, request_id, head, crew.terms)
         self._crew = crew
-        self._has_place = False
         self._stopped: Stop | None = None
+        self.call: Call | None = None
+        """The call, while its handler has to wait."""
         self.task: asyncio.Task[Any] | None = None
         """The task that runs the handler, while it has to wait."""
 
-    def begin(self) -> Coroutine[Any, Any, None] | None:
+    def begin(self, call: Call) -> Coroutine[Any, Any, None] | None:
         """Start the call.
 
         Returns:
@@ -135,46 +131,43 @@ class Work(Reply):
         if not admission.enter_nowait():
             refused = admission.check_queue()
             if refused is None:
-                return self._run(self._wait_and_handle())
+                return self._run(call, self._wait_and_handle(call), has_place=False)
             self.refuse(answer_refused(refused, self._lines, self.id))
             return None
-        self._has_place = True
         try:
-            outcome = self._crew.handle(self.call)
+            outcome = self._crew.handle(call)
             # Asked first, because asking an abstract class takes longer than the rest of this.
-            if type(outcome) is types.CoroutineType or isinstance(outcome, Awaitable):
-                return self._start(outcome)
-            self.result(outcome)
+            if type(outcome) is types.CoroutineType:
+                if not self._door.in_task:
+                    # Without a task the handler could not use timeouts, nor be cancelled.
+                    return self._run(call, outcome)
+                try:
+                    # Most handlers need no second step, and so no frame of ours.
+                    waited_for = outcome.send(None)
+                except StopIteration as stop:
+                    self.result(stop.value)
+                else:
+                    return self._run(call, resume(outcome, waited_for))
+            elif isinstance(outcome, Awaitable):
+                return self._run(call, outcome)
+            else:
+                self.result(outcome)
         except WireError as error:
             self.error(error)
-        except Exception as error:  # noqa: BLE001 - the handler boundary
-            self._fail(error)
-        self._leave()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler boundary
+            self._fail(call, error)
+        admission.leave()
         return None
-
-    def _start(self, outcome: Awaitable[Outcome]) -> Coroutine[Any, Any, None] | None:
-        """Take the first step: most handlers need no second one, and so no frame of ours."""
-        if not self._door.in_task or type(outcome) is not types.CoroutineType:
-            # Without a task the handler could not use timeouts, nor be cancelled.
-            return self._run(outcome)
-        try:
-            waited_for = outcome.send(None)
-        except StopIteration as stop:
-            self.result(stop.value)
-            self._leave()
-            return None
-        except asyncio.CancelledError as error:
-            self._fail(error)
-            self._leave()
-            return None
-        return self._run(resume(outcome, waited_for))
 
     def stop(self, reason: Stop) -> None:
         """Stop the handler; the first reason counts."""
-        self.call.cancelled = True
-        if self._stopped is not None or self.task is None:
+        if self._stopped is not None:
             return
         self._stopped = reason
+        if self.call is not None:
+            self.call.cancelled = True
+        if self.task is None:
+            return
         if self.task is asyncio.current_task():
             # The handler itself has just filled the buffer of a slow reader. A task that cancels
             # itself is hit at its next wait, which may be no longer ours.
@@ -192,11 +185,19 @@ class Work(Reply):
         self._crew.terms.keep_alive.touch(self)
         self._crew.deadline.touch(self)
 
-    async def _run(self, outcome: Awaitable[Outcome]) -> None:
+    async def _run(
+        self, call: Call, outcome: Awaitable[Outcome], *, has_place: bool = True
+    ) -> None:
         """Wait for the rest of the handler in the current task, and answer."""
+        crew = self._crew
+        self.call = call
         self.task = asyncio.current_task()
-        self._crew.running.add(self)
-        self._crew.patience.touch(self)
+        if self._stopped is not None and self.task is not None:
+            # In its first step, when there was no task yet.
+            call.cancelled = True
+            self.task.get_loop().call_soon(self._cancel_task)
+        crew.running.add(self)
+        crew.patience.touch(self)
         try:
             self.result(await outcome)
         except WireError as error:
@@ -207,44 +208,44 @@ class Work(Reply):
             if self._stopped is not None:
                 self.error(InternalError(self._stopped.value))
             elif self.task is not None and self.task.cancelling():
-                self.call.cancelled = True
+                call.cancelled = True
                 raise
             else:
-                self._fail(error)
+                self._fail(call, error)
         except Exception as error:  # noqa: BLE001 - the handler boundary
-            self._fail(error)
+            self._fail(call, error)
         finally:
-            self._crew.running.discard(self)
-            self._crew.patience.discard(self)
-            self._crew.deadline.discard(self)
-            self._crew.terms.keep_alive.discard(self)
-            if self._stopped is not None and self.task is not None:
-                # The cancellation was ours and is dealt with.
-                self.task.uncancel()
-            self.task = None
-            self._leave()
+            if has_place:
+                crew.admission.leave()
+            self._end()
 
-    async def _wait_and_handle(self) -> Outcome:
-        await self._crew.admission.wait_place()
-        self._has_place = True
-        outcome = self._crew.handle(self.call)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
+    async def _wait_and_handle(self, call: Call) -> Outcome:
+        """Start the handler once there is a place for it."""
+        crew = self._crew
+        await crew.admission.wait_place()
+        try:
+            outcome = crew.handle(call)
+            return await outcome if isinstance(outcome, Awaitable) else outcome
+        finally:
+            crew.admission.leave()
 
     def _cancel_task(self) -> None:
         if self.task is not None:
             self.task.cancel()
 
-    def _fail(self, error: BaseException) -> None:
-        _log.error("%s failed", self.call.method, exc_info=error)
+    def _fail(self, call: Call, error: BaseException) -> None:
+        _log.error("%s failed", call.method, exc_info=error)
         self.error(InternalError("the server failed to answer; its log says why"))
 
-    def _leave(self) -> None:
-        if self._has_place:
-            self._crew.admission.leave()
-        # Without this circle the call is freed at once, and not by the collector.
-        self.call.notify = _drop
-        self.call.closed = True
-
-
-def _drop(notification: bytes) -> None:
-    """Nobody hears what is said after the answer."""
+    def _end(self) -> None:
+        crew = self._crew
+        crew.running.discard(self)
+        crew.patience.discard(self)
+        crew.deadline.discard(self)
+        crew.terms.keep_alive.discard(self)
+        if self.task is not None and self._stopped is not None and self.task.cancelling():
+            # The cancellation was ours and is dealt with.
+            self.task.uncancel()
+        self.task = None
+        # Without this circle all of it is freed at once, and not by the collector.
+        self.call = None
