@@ -29,6 +29,7 @@ from mcpost.errors import (
 from mcpost.limits import ServerLimits
 from mcpost.server.admission import Admission
 from mcpost.server.bus import Bus, Notice
+from mcpost.server.call import Call
 from mcpost.server.features import Features
 from mcpost.server.head import Answer, Head, HeaderLines
 from mcpost.server.legacy.batch import answer_batch, is_batch, read_batch
@@ -266,9 +267,9 @@ class Channel:
             return
         if not self._features.knows(request.method):
             raise MethodNotFound(f"method {request.method!r} is not served here")
-        work = Work(_LineDoor(self, request.id), request, meta, _HEAD, self._crew)
+        work = Work(_LineDoor(self, request.id), _HEAD, request.id, self._crew)
         self._open[request.id] = work
-        rest = work.begin()
+        rest = work.begin(Call(request, meta, work.note))
         if rest is not None:
             self._spawn(rest)
 
@@ -331,9 +332,6 @@ class Channel:
         if reply is None:
             if self._session is not None:
                 self._session.take(message)
-        elif isinstance(reply, Work) and reply.task is None:
-            # It came with its request: the task has not run yet, and does so first.
-            self._loop.call_soon(self._cancel, message)
         else:
             self.finish(request_id)
             reply.gone()
