@@ -21,7 +21,9 @@ from mcpost.cli.calling import (
     Timeout,
     Url,
     make_client,
+    plain,
     print_json,
+    print_text,
     read_arguments,
     run,
 )
@@ -91,16 +93,15 @@ async def _call(client: Client, name: str, pairs: Sequence[str], text: str | Non
 
 
 def _print_log(message: LogMessage) -> None:
-    print(f"[{message.level}] {message.data}", file=sys.stderr)
+    print_text(f"[{message.level}] {message.data}", error=True)
 
 
 def _print_result(result: CallResult) -> None:
-    where = sys.stderr if result.is_error else sys.stdout
     for block in result.content:
         if isinstance(block, TextContent):
-            print(block.text, file=where)
+            print_text(block.text, error=result.is_error)
         else:
-            print(f"({type(block).__name__}; --json shows it)", file=where)
+            print_text(f"({type(block).__name__}; --json shows it)", error=result.is_error)
     if not result.content and result.structured_content is not None:
         print_json(result.structured_content)
 
@@ -134,7 +135,7 @@ def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
             started[0],
             completed=progress.progress,
             total=progress.total,
-            description=progress.message or name,
+            description=plain(progress.message or name),
         )
 
     try:
@@ -145,4 +146,5 @@ def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
 
 def _print_progress(progress: Progress) -> None:
     total = "" if progress.total is None else f"/{progress.total:g}"
-    print(f"{progress.progress:g}{total} {progress.message or ''}".rstrip(), file=sys.stderr)
+    message = plain(progress.message or "")
+    print(f"{progress.progress:g}{total} {message}".rstrip(), file=sys.stderr)

@@ -32,7 +32,9 @@ __all__ = (
     "Url",
     "cells",
     "make_client",
+    "plain",
     "print_json",
+    "print_text",
     "read_arguments",
     "run",
 )
@@ -123,7 +125,18 @@ def print_json(value: Any) -> None:
 
 def cells(*columns: Any) -> str:
     """A line of columns, separated by tabs; what stands in a cell stays on the line."""
-    return "\t".join(" ".join(str(column or "").split()) for column in columns)
+    return "\t".join(" ".join(plain(str(column or "")).split()) for column in columns)
+
+
+def plain(text: str) -> str:
+    """A server's text for a terminal: without the control characters that would drive it."""
+    return "".join(c for c in text if c in "\n\t" or c.isprintable())
+
+
+def print_text(text: str, *, error: bool = False) -> None:
+    """Print a server's text: as it is into a file or pipe, plain on a terminal."""
+    where = sys.stderr if error else sys.stdout
+    print(plain(text) if where.isatty() else text, file=where)
 
 
 def read_arguments(

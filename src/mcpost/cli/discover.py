@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from mcpost.cli.calling import Ca, Cert, Header, Json, Key, Proxy, Timeout, Url, make_client, run
+from mcpost.cli.calling import (
+    Ca,
+    Cert,
+    Header,
+    Json,
+    Key,
+    Proxy,
+    Timeout,
+    Url,
+    cells,
+    make_client,
+    print_text,
+    run,
+)
 from mcpost.cli.calling import print_json as show_json
 
 __all__ = ("discover",)
@@ -27,8 +40,8 @@ def discover(
         show_json(found)
         return
     info = found.server_info
-    print(f"{info.title or info.name} {info.version}" if info else "(a server without a name)")
+    print(cells(f"{info.title or info.name} {info.version}" if info else "(without a name)"))
     print(f"versions      {', '.join(found.supported_versions)}")
     print(f"capabilities  {', '.join(sorted(found.capabilities)) or 'none'}")
     if found.instructions:
-        print(f"\n{found.instructions}")
+        print_text(f"\n{found.instructions}")

@@ -7,7 +7,19 @@ from typing import Annotated
 
 from typer import Option
 
-from mcpost.cli.calling import Ca, Cert, Header, Json, Key, Proxy, Timeout, Url, make_client, run
+from mcpost.cli.calling import (
+    Ca,
+    Cert,
+    Header,
+    Json,
+    Key,
+    Proxy,
+    Timeout,
+    Url,
+    cells,
+    make_client,
+    run,
+)
 from mcpost.cli.calling import print_json as show_json
 from mcpost.client import Client
 from mcpost.types import (
@@ -64,6 +76,6 @@ def _spell(change: Change | Reconnected) -> str:
         case ResourcesChanged():
             return "resources changed"
         case ResourceUpdated():
-            return f"resource updated: {change.uri}"
+            return cells(f"resource updated: {change.uri}")
         case _:
             return f"reconnected after {change.seconds:.1f} s; changes may have been missed"

@@ -17,6 +17,7 @@ from mcpost.cli.calling import (
     Url,
     cells,
     make_client,
+    print_text,
     read_arguments,
     run,
 )
@@ -60,7 +61,7 @@ def prompts(
     for message in result.messages:
         block = message.content
         text = block.text if isinstance(block, TextContent) else f"({type(block).__name__})"
-        print(f"{message.role}: {text}")
+        print_text(f"{message.role}: {text}")
 
 
 def _signature(prompt: Prompt) -> str:

@@ -19,6 +19,7 @@ from mcpost.cli.calling import (
     Url,
     cells,
     make_client,
+    print_text,
     run,
 )
 from mcpost.cli.calling import print_json as show_json
@@ -68,7 +69,7 @@ def _print_contents(result: ReadResult, *, as_json: bool) -> None:
         return
     for each in result.contents:
         if isinstance(each, TextResourceContents):
-            print(each.text)
+            print_text(each.text)
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(b64decode(each.blob))

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from mcpost import Context, Mirror, Server, ToolError
-from mcpost.cli.calling import read_arguments
+from mcpost.cli.calling import plain, read_arguments
 from mcpost.errors import UsageError
 
 COMMAND = str(Path(sys.executable).with_name("mcpost"))
@@ -185,6 +185,10 @@ def test_listen_says_what_it_hears_until_ctrl_c(url: str) -> None:
     child.communicate(timeout=10)
 
     assert child.returncode == 130
+
+
+def test_a_servers_text_does_not_drive_the_terminal() -> None:
+    assert plain("a\x1b[2Jb\r\x07\n\tc\u202e") == "a[2Jb\n\tc"
 
 
 SCHEMA = {
