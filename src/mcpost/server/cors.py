@@ -64,7 +64,7 @@ def answer_preflight(head: Head, origin: bytes) -> Answer:
         204,
         (
             (b"access-control-allow-origin", origin),
-            (b"access-control-allow-methods", b"POST"),
+            (b"access-control-allow-methods", b"POST, GET, DELETE"),
             (b"access-control-allow-headers", ", ".join(names).encode()),
             (b"access-control-max-age", _MAX_AGE),
             (b"vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers"),

@@ -628,6 +628,21 @@ def test_without_the_earlier_revisions_initialize_is_told_what_is_served() -> No
     run(check())
 
 
+@pytest.mark.req("T-24/S")
+def test_a_page_of_an_allowed_origin_may_use_sessions() -> None:
+    async def check() -> None:
+        over = Http(make_server())
+        asked = {"host": "127.0.0.1", "origin": "http://localhost:3000"}
+        lines = [(key.encode(), value.encode()) for key, value in asked.items()]
+        answer = over.endpoint.check_head(http.head(lines, "OPTIONS"))
+
+        assert answer is not None
+        assert dict(answer.headers)[b"access-control-allow-methods"] == b"POST, GET, DELETE"
+        assert b"Mcp-Session-Id" in dict(answer.headers)[b"access-control-allow-headers"]
+
+    run(check())
+
+
 @pytest.mark.req("L-01/S")
 def test_over_the_bound_the_longest_unused_session_ends() -> None:
     async def check() -> None:
