@@ -78,5 +78,6 @@ def main() -> None:
 
 
 def _complain(error: McpostError, status: int) -> int:
-    print(f"mcpost: {error}", file=sys.stderr)
+    # The words may be a server's; none of them may drive the terminal.
+    print("mcpost:", "".join(c if c.isprintable() else " " for c in str(error)), file=sys.stderr)
     return status
