@@ -24,7 +24,15 @@ from bench.figures import COMMAND, NATIVE, Figures, judge
 from bench.load import ADD, ADD_SYNC, COUNT, Ask
 from bench.machine import ROOT, Running, prepare, serving
 
-CALLERS: Final = ("bare ASGI", "mcpost ASGI", NATIVE, "mcp low", "mcp high", "fastmcp")
+CALLERS: Final = (
+    "bare ASGI",
+    "bare protocol",
+    "mcpost ASGI",
+    NATIVE,
+    "mcp low",
+    "mcp high",
+    "fastmcp",
+)
 READMES: Final = ("mcp, readme", "fastmcp, readme")
 WITH_THREADS: Final = ("mcpost ASGI", NATIVE, "mcp high", "fastmcp")
 STREAMERS: Final = ("bare ASGI", "mcpost ASGI", NATIVE, "mcp high, streams", "fastmcp, streams")

@@ -3,13 +3,14 @@
 Its answers are canned. It is what any server on the same stack could reach at best.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from bench import EVENTS
 
-__all__ = ("app",)
+__all__ = ("DONE", "SUM", "app", "compare")
 
 
 def _answer(text: str, structured: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -52,23 +53,37 @@ _decode: Final = msgspec.json.decode
 _listening: Final[set[Any]] = set()
 
 
-async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answer one request."""
-    if scope["type"] != "http":
-        return
-    message = _decode((await receive())["body"])
-    headers = dict(scope["headers"])
-    method = message["method"]
+def compare(headers: Mapping[bytes, bytes], body: bytes) -> str:
+    """Parse a body and compare its headers with it.
+
+    Returns:
+        The name of the tool that is called; the method where it is no call.
+
+    Raises:
+        ValueError: They differ.
+    """
+    message = _decode(body)
+    method: str = message["method"]
     if headers[b"mcp-method"].decode() != method:
         raise ValueError("Mcp-Method is another one")
     if headers[b"mcp-protocol-version"] != b"2026-07-28":
         raise ValueError("the version is not served")
-    if method == "subscriptions/listen":
-        await _listen(receive, send)
-        return
-    name = message["params"]["name"]
+    if method != "tools/call":
+        return method
+    name: str = message["params"]["name"]
     if headers[b"mcp-name"].decode() != name:
         raise ValueError("Mcp-Name is another one")
+    return name
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answer one request."""
+    if scope["type"] != "http":
+        return
+    name = compare(dict(scope["headers"]), (await receive())["body"])
+    if name == "subscriptions/listen":
+        await _listen(receive, send)
+        return
     if name == "count":
         await _count(send)
         return

@@ -155,10 +155,22 @@ def serve_tuned(name: str, listening: socket.socket) -> None:
     Frozen(config).run(sockets=[listening])
 
 
-def serve_native(port: int) -> None:
+def serve_native(listening: socket.socket) -> None:
     """Serve ours through its own HTTP engine."""
+    import uvloop
+
+    from mcpost.server.native import NativeApp, NativeProcess
+
     logging.disable(logging.CRITICAL)
-    ours().run(port=port, ready=lambda url: None)
+    app = NativeApp(ours().asgi("/mcp", hosts=()).endpoint, "/mcp")
+    NativeProcess(app, (listening,), uvloop.new_event_loop).serve_until_signal(lambda: None)
+
+
+def serve_bare_protocol(listening: socket.socket) -> None:
+    """Serve the least that an HTTP engine of one's own could do."""
+    from bench.bare_protocol import serve
+
+    serve(listening)
 
 
 def serve_mcp_readme(port: int) -> None:
@@ -189,18 +201,21 @@ README: Final[dict[str, Callable[[int], None]]] = {
 
 def main(name: str, port: int) -> None:
     """Serve one of them until a signal comes."""
-    if name == "mcpost native":
-        serve_native(port)
-    elif name in README:
+    if name in README:
         # What these packages do not install by themselves is not there.
         absent: dict[str, Any] = dict.fromkeys(("uvloop", "httptools"))
         sys.modules.update(absent)
         README[name](port)
-    else:
-        with socket.socket() as listening:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(("127.0.0.1", port))
+        return
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        if name in TUNED:
             serve_tuned(name, listening)
+        elif name == "mcpost native":
+            serve_native(listening)
+        else:
+            serve_bare_protocol(listening)
 
 
 if __name__ == "__main__":
