@@ -9,6 +9,7 @@ Spec: streamable-http, "Security & Endpoint" (T-04); patterns/subscriptions, "Gr
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -24,11 +25,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mcpost.errors import UsageError
 from mcpost.limits import ServerLimits
 from mcpost.server.asgi import AsgiApp
 from mcpost.server.bus import Bus, MemoryBus
+from mcpost.server.joining import JoiningTransport
 from mcpost.server.workers import supervise
 from mcpost.wire.origin import is_loopback
 
@@ -222,6 +225,15 @@ class Binding:
             made.close()
 
 
+class _JoiningProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, whose head and body leave together."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Put ourselves before the transport."""
+        super().connection_made(transport)
+        self.transport = JoiningTransport(transport, self.loop)
+
+
 class _Process(uvicorn.Server):
     """One serving process.
 
@@ -237,7 +249,7 @@ class _Process(uvicorn.Server):
                 app,
                 interface="asgi3",
                 loop="asyncio" if sys.platform == "win32" else "uvloop",
-                http="httptools",
+                http=_JoiningProtocol,
                 ws="none",
                 lifespan="off",
                 # Both cost time on every request, and nobody asked for them.
