@@ -12,6 +12,7 @@ Whoever answers cannot know that the peer has just left, so nothing is wrong in 
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,6 +93,11 @@ class Exchange:
         self._on_drained: Callable[[], None] | None = None
         self.state = _WAITING
         """Where the answer stands."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the connection; the one that runs, which takes longer to ask for."""
+        return self._connection.loop
 
     # A whole answer.
 

@@ -10,6 +10,7 @@ Framing is decided here and nowhere else, RFC 9112, 6.3 without its allowances: 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from re import Match
 from typing import Final
@@ -37,6 +38,12 @@ _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "OPTIONS",
 
 # Fifteen digits are below 2**53 and far above any limit.
 _MAX_LENGTH_DIGITS = 15
+
+
+@functools.lru_cache(maxsize=64)
+def _is_host(host: bytes) -> bool:
+    # Few hosts are served, and each of them is named again and again.
+    return HOST.fullmatch(host) is not None
 
 
 class _Fields:
@@ -121,7 +128,7 @@ class Request(_Fields):
             self.length = length
         fields = self.fields
         host = fields.get(b"host")
-        if host is not None and not HOST.fullmatch(host):
+        if host is not None and not _is_host(host):
             raise Malformed(400, "the Host is not a host and a port")
         if self.minor == 1:
             if host is None:

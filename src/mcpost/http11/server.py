@@ -330,6 +330,11 @@ class ServerConnection(Connection, Generic[E]):
         """1 if the request that runs is of HTTP/1.1, else 0."""
         return 0 if self._request is None else self._request.minor
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of this connection."""
+        return self._hub.loop
+
     def date_line(self) -> bytes:
         """The `Date` line."""
         return self._hub.dates.line()

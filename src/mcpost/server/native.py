@@ -107,17 +107,19 @@ class NativeApp(Application[NativeDoor]):
             raise UsageError(f'a path starts with a slash: "/{path}"')
         self.endpoint = endpoint
         bare = None if path is None else path.rstrip("/")
-        self._paths = None if bare is None else frozenset({bare, f"{bare}/"})
+        # Targets as most callers spell them, so that few have to be taken apart.
+        self._paths = None if bare is None else {p.encode(): p for p in (bare, f"{bare}/")}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, request: Request, exchange: NativeDoor) -> None:
         """Refuse a request by its head, or let its body come."""
-        path = request.path
-        if "%" in path:
-            path = unquote(path)
-        if self._paths is not None and path not in self._paths:
-            exchange.answer(refusals.NOT_FOUND)
-            return
+        paths = self._paths
+        path = None if paths is None else paths.get(request.target)
+        if path is None:
+            path = unquote(request.path)
+            if paths is not None and path not in paths.values():
+                exchange.answer(refusals.NOT_FOUND)
+                return
         head = exchange.head = Head(request.method, path, request.headers, request.peer)
         endpoint = self.endpoint
         exchange.admitted = not endpoint.authenticates
@@ -137,7 +139,7 @@ class NativeApp(Application[NativeDoor]):
             return
         rest = self.endpoint.begin(exchange.head, body, exchange)
         if rest is not None:
-            exchange.task = asyncio.get_running_loop().create_task(rest)
+            exchange.task = exchange.loop.create_task(rest)
 
     def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
         """Say a refusal as JSON-RPC, as the endpoint does."""
