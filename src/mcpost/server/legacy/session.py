@@ -131,11 +131,6 @@ class Session:
         self._calls: dict[Id, _Running] = {}
         self._asked = Asked()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether calls are running."""
-        return bool(self._calls)
-
     def begin(
         self, request: Request, outlet: Outlet, headers: Headers = ()
     ) -> bytes | Coroutine[Any, Any, bytes | None]:

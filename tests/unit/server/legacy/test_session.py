@@ -204,12 +204,10 @@ def test_of_a_cancelled_call_nothing_is_said() -> None:
         talk = Talk(make_server(gates=gates))
         task = talk.begin("tools/call", {"name": "hold", "arguments": {}}, 5)
         await gates.entered.wait()
-        assert talk.session.is_busy
         talk.cancel(5)
 
         assert await task is None
         assert gates.cancelled
-        assert not talk.session.is_busy
 
     run(check())
 
