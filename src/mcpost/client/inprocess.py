@@ -9,7 +9,7 @@ Spec: streamable-http; ASGI 3.0, "HTTP".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from inspect import isawaitable
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -23,7 +23,7 @@ __all__ = ("AsgiApp", "InProcess", "Servable")
 
 _CLOSE_TIME: Final = 5.0
 
-Message = dict[str, Any]
+Message = MutableMapping[str, Any]
 AsgiApp = Callable[
     [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
     Awaitable[None],

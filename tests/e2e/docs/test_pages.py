@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,37 @@ def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
             reader.do(block)
     finally:
         reader.close()
+
+
+def test_what_the_pages_show_is_typed_strictly(tmp_path: Path) -> None:
+    for name in ("README.md", "docs/server.md", "docs/input.md"):
+        folder = tmp_path / Path(name).stem
+        folder.mkdir()
+        reader = Reader(folder)
+        for number, block in enumerate(read_blocks(ROOT / name)):
+            if block.language == "python":
+                file = block.name or f"run{number}.py"
+                reader.do(
+                    block._replace(mark="file" if block.mark == "run" else block.mark, name=file)
+                )
+        command = [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--cache-dir",
+            str(ROOT / ".mypy_cache"),
+        ]
+        ended = subprocess.run(
+            [*command, *(file.name for file in folder.glob("*.py"))],
+            cwd=folder,
+            env={**os.environ, "MYPYPATH": "."},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
