@@ -107,6 +107,9 @@ class ServerLimits:
     max_sessions: int = 10_000
     """Sessions of earlier revisions; above it the longest idle one ends, or 503."""
 
+    max_initialize: int = 64 * 1024
+    """Bytes of the request that opens a session, of which it remembers a part; 413 above it."""
+
     session_idle: float = 1_800.0
     """Seconds without a request, a call or an open stream after which a session ends."""
 

@@ -157,6 +157,10 @@ class LegacyEndpoint:
         if isinstance(message, Request):
             self._check_mirrored(head, message)
             if message.method == "initialize" and not head.get_all(SESSION_HEADER):
+                if len(body) > self._limits.max_initialize:
+                    raise Refused(
+                        413, f"initialize is larger than {self._limits.max_initialize} bytes"
+                    )
                 self._open(head, message, door)
                 return None
             return self._call(self._session(head), message, head, door)

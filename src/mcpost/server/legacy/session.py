@@ -65,6 +65,8 @@ SERVED: Final = frozenset(
 _DEFAULT_LEVEL: Final = "info"
 """What is logged to a client that has not set a level."""
 
+_MAX_URI: Final = 8 * 1024
+
 Outcome = dict[str, Any] | msgspec.Raw
 
 
@@ -231,8 +233,8 @@ class Session:
     def _subscribe(self, method: str, uri: Any) -> None:
         if not self._features.capabilities().get("resources", {}).get("subscribe"):
             raise MethodNotFound(f"method {method!r} is not served here")
-        if type(uri) is not str:
-            raise InvalidParams('"uri" has to be a string')
+        if type(uri) is not str or len(uri) > _MAX_URI:
+            raise InvalidParams(f'"uri" has to be a string of {_MAX_URI} characters at most')
         if method == "resources/unsubscribe":
             self.uris.discard(uri)
             return

@@ -658,6 +658,16 @@ def test_over_the_bound_the_longest_unused_session_ends() -> None:
 
 
 @pytest.mark.req("L-01/S")
+def test_an_initialize_that_would_be_too_much_to_remember_is_413() -> None:
+    async def check() -> None:
+        over = Http(make_server())
+
+        assert over.send(initialize(capabilities={"x": "y" * 70_000})).status == 413
+
+    run(check())
+
+
+@pytest.mark.req("L-01/S")
 def test_where_all_sessions_are_in_use_one_more_is_503() -> None:
     async def check() -> None:
         over = Http(make_server(), ServerLimits(max_sessions=1))

@@ -164,6 +164,7 @@ def test_logs_are_told_from_the_level_that_is_set(set_to: str | None, heard: lis
         ("logging/setLevel", {}),
         ("resources/subscribe", {}),
         ("resources/unsubscribe", {"uri": 5}),
+        ("resources/subscribe", {"uri": "a:" + "x" * 9000}),
     ],
 )
 def test_parameters_that_are_wrong_are_refused(method: str, params: dict[str, Any]) -> None:
