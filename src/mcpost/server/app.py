@@ -168,6 +168,9 @@ class Server:
             UsageError: The template or the signature cannot be used.
         """
 
+        if not isinstance(uri, str):
+            raise UsageError("a resource has a URI, as in @server.resource('books://all')")
+
         def register(function: Handler) -> Handler:
             self.add_resource(uri, function, **options)
             return function

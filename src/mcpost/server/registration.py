@@ -228,6 +228,10 @@ def make_completion(function: Callable[..., Any]) -> Function:
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Function:
+    if not callable(function):
+        raise UsageError(
+            f"{function!r} is no function; options go by name, as in name={function!r}"
+        )
     # Imported here: it loads pydantic.
     from mcpost.server.signature import compile_function
 
