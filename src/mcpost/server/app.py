@@ -167,7 +167,6 @@ class Server:
         Raises:
             UsageError: The template or the signature cannot be used.
         """
-
         if not isinstance(uri, str):
             raise UsageError("a resource has a URI, as in @server.resource('books://all')")
 
