@@ -78,7 +78,8 @@ class ServerLimits:
     and at the bound the stream is closed, which cancels the call."""
 
     progress_rate: float = 1_000.0
-    """Progress notifications a second for one call; above it the newest replaces the one waiting."""
+    """Progress notifications a second for one call; above it the newest replaces the one that
+    waits."""
 
     progress_burst: int = 200
     """Progress notifications that may go at once before `progress_rate` holds."""
