@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from mcpost import Server
 from mcpost.limits import ServerLimits
+from mcpost.server.native import NativeApp, open_native
+from mcpost.server.settings import Settings
 from mcpost.wire.sse import Parser
 from tests.helpers.http import post
 from tests.helpers.legacy import Gates, call, initialize, make_server, text
@@ -56,11 +59,28 @@ class Client:
         self.session = raw.headers["mcp-session-id"]
 
 
+doors = pytest.mark.parametrize("door", ["asgi", "native"])
+
+
 @asynccontextmanager
-async def a_client(
-    gates: Gates | None = None, limits: ServerLimits = ServerLimits()
-) -> AsyncIterator[Client]:
-    async with serving(make_server(limits, gates).asgi("/mcp")) as port:
+async def opened(door: str, server: Server) -> AsyncIterator[int]:
+    """Serve under uvicorn, or on our own engine; gives the port."""
+    if door == "asgi":
+        async with serving(server.asgi("/mcp")) as port:
+            yield port
+        return
+    native = NativeApp(server.endpoint(Settings.make(limits=server.limits)), "/mcp")
+    listener = await open_native(native, host="127.0.0.1")
+    try:
+        yield listener.port
+    finally:
+        await native.endpoint.drain(1)
+        await listener.close()
+
+
+@asynccontextmanager
+async def a_client(door: str, gates: Gates | None = None) -> AsyncIterator[Client]:
+    async with opened(door, make_server(gates=gates)) as port:
         client = Client(port)
         async with connect(port) as raw:
             await client.open(raw)
@@ -113,9 +133,10 @@ def check_seen(seen: list[tuple[str | None, bytes]], stream: int) -> None:
 
 
 @pytest.mark.req("L-02/S")
-def test_a_stream_that_is_cut_at_every_event_is_seen_once_and_in_order() -> None:
+@doors
+def test_a_stream_that_is_cut_at_every_event_is_seen_once_and_in_order(door: str) -> None:
     async def check() -> None:
-        async with a_client() as client:
+        async with a_client(door) as client:
             sent = client.post(call("count", steps=STEPS, token=1))
             whole, _ = await read_stream(client, sent, None)
             ends = [found.end() for found in re.finditer(rb"\n\n", whole)]
@@ -126,11 +147,12 @@ def test_a_stream_that_is_cut_at_every_event_is_seen_once_and_in_order() -> None
 
 
 @pytest.mark.req("L-02/S")
+@doors
 @pytest.mark.parametrize("seed", range(10))
-def test_a_stream_that_is_cut_at_any_bytes_is_seen_once_and_in_order(seed: int) -> None:
+def test_a_stream_that_is_cut_at_any_bytes_is_seen_once_and_in_order(door: str, seed: int) -> None:
     async def check() -> None:
         chance = random.Random(seed)
-        async with a_client() as client:
+        async with a_client(door) as client:
             sent = client.post(call("count", steps=STEPS, token=1))
             for stream in range(1, 11):
                 cuts = [chance.randrange(40, 900) for _ in range(chance.randrange(1, 5))]
@@ -140,10 +162,11 @@ def test_a_stream_that_is_cut_at_any_bytes_is_seen_once_and_in_order(seed: int) 
 
 
 @pytest.mark.req("L-02/S")
-def test_a_call_whose_client_is_gone_runs_once_to_its_end() -> None:
+@doors
+def test_a_call_whose_client_is_gone_runs_once_to_its_end(door: str) -> None:
     async def check() -> None:
         gates = Gates()
-        async with a_client(gates) as client:
+        async with a_client(door, gates) as client:
             data, _ = await read_stream(client, client.post(call("hold", token=1)), 40)
             await gates.entered.wait()
             gates.go.set()
@@ -159,10 +182,11 @@ def test_a_call_whose_client_is_gone_runs_once_to_its_end() -> None:
 
 
 @pytest.mark.req("L-02/S")
-def test_a_connection_serves_on_after_its_stream_was_let_go() -> None:
+@doors
+def test_a_connection_serves_on_after_its_stream_was_let_go(door: str) -> None:
     async def check() -> None:
         gates = Gates()
-        async with a_client(gates) as client, connect(client.port) as raw:
+        async with a_client(door, gates) as client, connect(client.port) as raw:
             await raw.send(client.post(call("leave")))
             await raw.head()
             assert b"id: 1-0" in await raw.body()
@@ -176,9 +200,10 @@ def test_a_connection_serves_on_after_its_stream_was_let_go() -> None:
 
 
 @pytest.mark.req("L-01/S")
-def test_the_whole_life_of_a_session_over_one_connection() -> None:
+@doors
+def test_the_whole_life_of_a_session_over_one_connection(door: str) -> None:
     async def check() -> None:
-        async with a_client() as client, connect(client.port) as raw:
+        async with a_client(door) as client, connect(client.port) as raw:
             note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             statuses = []
             for sent in (
@@ -196,7 +221,8 @@ def test_the_whole_life_of_a_session_over_one_connection() -> None:
 
 
 @pytest.mark.req("L-01/S")
-def test_a_thousand_sessions_that_come_and_go_give_their_memory_back() -> None:
+@doors
+def test_a_thousand_sessions_that_come_and_go_give_their_memory_back(door: str) -> None:
     async def lives(client: Client, count: int) -> None:
         async with connect(client.port) as raw:
             for _ in range(count):
@@ -208,8 +234,9 @@ def test_a_thousand_sessions_that_come_and_go_give_their_memory_back() -> None:
                 await raw.ask(client.bodyless("DELETE"))
 
     async def check() -> None:
-        async with a_client() as client:
-            await lives(client, 50)
+        async with a_client(door) as client:
+            # So many that what is remembered of a fixed number of answers is full.
+            await lives(client, 600)
             gc.collect()
             tracemalloc.start()
             try:
