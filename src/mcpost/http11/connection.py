@@ -68,10 +68,6 @@ class Connection(asyncio.Protocol):
         """Take the transport."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
-        connected = transport.get_extra_info("socket")
-        if connected is not None and connected.family in _INTERNET:
-            # asyncio leaves Nagle's algorithm on for sockets that it did not make itself.
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._hub.watch(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

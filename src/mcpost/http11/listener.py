@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from socket import AF_UNIX, socket
+from socket import AF_UNIX, IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any, Generic, TypeVar
 
 from mcpost.http11.application import Application
@@ -73,6 +73,11 @@ class Listener(Generic[E]):
     def adopt(self, server: asyncio.Server) -> None:
         """Close a server together with this listener."""
         self._servers.append(server)
+        for each in server.sockets:
+            if each.family != AF_UNIX:
+                # asyncio leaves Nagle's algorithm on for sockets that were bound by others; what
+                # is accepted inherits this.
+                each.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
 
     @property
     def sockets(self) -> list[Any]:

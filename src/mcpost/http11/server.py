@@ -85,6 +85,7 @@ class ServerConnection(Connection, Generic[E]):
         "_scanned",
         "_state",
         "keep",
+        "minor",
         "sink",
     )
 
@@ -118,6 +119,8 @@ class ServerConnection(Connection, Generic[E]):
         self._draining = False
         self.sink: Sink | None = None
         """What takes the body of the request that runs, if not whole."""
+        self.minor = 1
+        """1 if the request that runs is of HTTP/1.1, else 0."""
         self.keep = True
         """Whether the answer that runs may leave the connection open."""
 
@@ -227,6 +230,7 @@ class ServerConnection(Connection, Generic[E]):
         request.peer = self._peer
         self._request = request
         self.keep = request.keep_alive
+        self.minor = request.minor
         self._state = _BODY if length else _ANSWER
         exchange = self._exchange = self._make_exchange(self, request)
         self._application.open(request, exchange)
@@ -296,8 +300,9 @@ class ServerConnection(Connection, Generic[E]):
         elif reader.done and self._state is _BODY:
             self._state = _ANSWER
             self._read_by = NEVER
-            # A body that came in one piece is not copied again.
-            return self._whole(bytes(self._collected) if self._collected else payload, after)
+            if self._collected:
+                payload, self._collected = bytes(self._collected), bytearray()
+            return self._whole(payload, after)
         return after
 
     def _whole(self, body: bytes, after: int) -> int:
@@ -305,6 +310,8 @@ class ServerConnection(Connection, Generic[E]):
         request, exchange, sink = self._request, self._exchange, self.sink
         assert request is not None
         assert exchange is not None
+        # An answer may take days; whoever gives it keeps what it needs of the request.
+        self._request = self._reader = None
         if sink is None:
             self._application.handle(request, body, exchange)
         else:
@@ -324,11 +331,6 @@ class ServerConnection(Connection, Generic[E]):
             self._set_reading(wanted=True)
 
     # What the exchange calls.
-
-    @property
-    def minor(self) -> int:
-        """1 if the request that runs is of HTTP/1.1, else 0."""
-        return 0 if self._request is None else self._request.minor
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
