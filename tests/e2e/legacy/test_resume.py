@@ -235,11 +235,11 @@ def test_a_thousand_sessions_that_come_and_go_give_their_memory_back(door: str) 
 
     async def check() -> None:
         async with a_client(door) as client:
-            # So many that what is remembered of a fixed number of answers is full.
-            await lives(client, 600)
-            gc.collect()
             tracemalloc.start()
             try:
+                # So many that what is remembered of a fixed number of answers is full.
+                await lives(client, 600)
+                gc.collect()
                 before = tracemalloc.get_traced_memory()[0]
                 await lives(client, 1000)
                 gc.collect()
