@@ -3,9 +3,9 @@
 Each has the tools that its measurements need: `add` and `add_sync` (a sum), `count` (100 progress
 events) and `notify` (one change of the list of tools).
 
-Those called `tuned` run on uvicorn with uvloop and httptools, without logs, with what is there
-after the start frozen out of garbage collection: all of them alike. Those called `readme` run as
-the first example of their package does, with what that package alone installs (asyncio and h11).
+Those of `TUNED` run on uvicorn with uvloop and httptools, in JSON mode and without logs. Those of
+`README` run as the first example of their package does, with what that package alone installs
+(asyncio and h11).
 
 Hints are not postponed here: packages look at them where they cannot see this module's names.
 """
@@ -134,12 +134,6 @@ def serve_tuned(name: str, listening: socket.socket) -> None:
 
     logging.disable(logging.CRITICAL)
 
-    class Frozen(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets=sockets)
-            gc.collect()
-            gc.freeze()
-
     config = uvicorn.Config(
         TUNED[name](),
         loop="uvloop",
@@ -152,7 +146,11 @@ def serve_tuned(name: str, listening: socket.socket) -> None:
         backlog=4096,
         timeout_graceful_shutdown=1,
     )
-    Frozen(config).run(sockets=[listening])
+    if name == "mcpost ASGI":
+        # As `mcpost serve` does.
+        gc.collect()
+        gc.freeze()
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def serve_native(listening: socket.socket) -> None:
