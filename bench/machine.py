@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -50,6 +51,8 @@ class Running(NamedTuple):
 
 def prepare() -> None:
     """Take the generator's core, and as many files as there may be."""
+    # By default the signal would end this process, and leave its servers behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     os.sched_setaffinity(0, {LOAD_CORE})
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
