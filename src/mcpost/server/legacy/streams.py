@@ -132,10 +132,10 @@ class Stream:
         else:
             # The head goes out with the first piece.
             door.write(COMMENT)
-        # What is asked for again may be more than waits for a reader otherwise.
-        self._granted = sum(len(message) for _, message in missed)
         for number, message in missed:
             self._write(door, number, message)
+        # What is asked for again may be more than waits for a reader otherwise.
+        self._granted = door.pending()
         carrier.keep_alive.touch(self)
 
     def close(self) -> None:
