@@ -1,6 +1,6 @@
 """`python -m bench`: measure mcpost beside its peers, print the page and write it.
 
-Targets take turns, each round with a fresh server; figures are medians of the rounds. All traffic
+The page of a whole run goes to bench/results/, too. Targets take turns, each round with a fresh server; figures are medians of the rounds. All traffic
 is loopback. It is no test: it exits with 0 whatever the figures are, unless `--strict`.
 """
 
@@ -214,10 +214,11 @@ def main() -> int:
     effort = run.effort
     remarks = [f"Load by {generator}; medians of {effort.rounds} rounds of {effort.seconds} s."]
     text = report.page(run.figures, remarks)
-    folder = ROOT / "bench" / "results"
-    folder.mkdir(exist_ok=True)
-    kind = "-quick" if options.quick else ""
-    (folder / f"{report.today()}{kind}.md").write_text(text, "utf-8")
+    if not (options.only or options.targets):
+        folder = ROOT / "bench" / "results"
+        folder.mkdir(exist_ok=True)
+        kind = "-quick" if options.quick else ""
+        (folder / f"{report.today()}{kind}.md").write_text(text, "utf-8")
     print(json.dumps(report.as_data(run.figures, remarks), indent=2) if options.json else text)
     for line in run.broken:
         print(line, file=sys.stderr)
