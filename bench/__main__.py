@@ -1,7 +1,8 @@
 """`python -m bench`: measure mcpost beside its peers, print the page and write it.
 
-The page of a whole run goes to bench/results/, too. Targets take turns, each round with a fresh server; figures are medians of the rounds. All traffic
-is loopback. It is no test: it exits with 0 whatever the figures are, unless `--strict`.
+The page of a whole run goes to bench/results/, too. Targets take turns, each round with a fresh
+server; figures are medians of the rounds. All traffic is loopback. It is no test: it exits with 0
+whatever the figures are, unless `--strict`.
 """
 
 from __future__ import annotations
