@@ -1,7 +1,7 @@
 """The door of our own engine: an endpoint on `mcpost.http11`, as `mcpost serve` has it.
 
 It costs a call no more than its own task, which a coroutine needs to be cancelled and to have
-deadlines; an idle stream has none, and a function that does not wait needs none.
+deadlines. An idle stream has none.
 
 Spec: streamable-http (T-01, T-07, T-10, T-15); patterns/subscriptions, "Graceful Closure" (P-05).
 """
@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from socket import socket
@@ -59,7 +60,7 @@ class NativeDoor(Exchange):
     task: asyncio.Task[None] | None
     """What runs the rest of the call; kept here because the loop alone holds tasks weakly."""
 
-    in_task: bool = False
+    in_task: bool = True
 
     def answer(self, answer: Answer) -> None:
         """Send one whole answer."""
@@ -137,9 +138,14 @@ class NativeApp(Application[NativeDoor]):
         if not exchange.admitted:
             exchange.body = body
             return
+        exchange.task = _start(self._serve(body, exchange), exchange.loop)
+
+    async def _serve(self, body: bytes, exchange: NativeDoor) -> None:
+        # In the task from the beginning: most handlers need no second step, and then nothing has
+        # to be kept of the call.
         rest = self.endpoint.begin(exchange.head, body, exchange)
         if rest is not None:
-            exchange.task = exchange.loop.create_task(rest)
+            await rest
 
     def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
         """Say a refusal as JSON-RPC, as the endpoint does."""
@@ -168,9 +174,14 @@ class NativeApp(Application[NativeDoor]):
         if exchange.body is None:
             exchange.resume()
             return
-        rest = self.endpoint.begin(head, exchange.body, exchange)
-        if rest is not None:
-            await rest
+        await self._serve(exchange.body, exchange)
+
+
+def _start(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
+    """Start a task, and take its first step at once where Python can."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=loop, eager_start=True)
+    return loop.create_task(work)
 
 
 def connection_limits(limits: ServerLimits) -> ConnectionLimits:
