@@ -178,3 +178,18 @@ class ClientLimits:
 
     max_ttl: float = 86_400.0
     """Seconds that a cached answer is kept at most, whatever its `ttlMs` says."""
+
+    start_timeout: float = 30.0
+    """Seconds for a server on stdio to start and answer for the first time."""
+
+    probe_timeout: float = 5.0
+    """Seconds for a server on stdio to answer `server/discover`; silence means an earlier era."""
+
+    exit_timeout: float = 2.0
+    """Seconds a child has to exit once its input is closed, and again after SIGTERM."""
+
+    max_resumes: int = 10
+    """Times in a row that a stream of an earlier revision is asked for again without success."""
+
+    max_asked: int = 100
+    """Requests of a server of an earlier revision that are answered at once."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from mcpost.client.cache import Cache
+from mcpost.client.child import Command
 from mcpost.client.client import Client
 from mcpost.client.credentials import Auth
 from mcpost.client.era import EraMemory
@@ -20,6 +21,7 @@ __all__ = (
     "Cache",
     "CallHandle",
     "Client",
+    "Command",
     "Elicitation",
     "EraMemory",
     "Listen",

@@ -71,8 +71,9 @@ class Client:
     """A client of one server; use it as an async context manager.
 
     Args:
-        target: The URL of an endpoint; or a `Server` object or ASGI application, which is called in
-            this process.
+        target: The URL of an endpoint; a `Server` object or ASGI application, which is called in
+            this process; or the command of a server on stdio, as words, as one text or as a
+            `Command`.
         headers: Header lines of every request.
         auth: Gives the headers that say who calls: a function (its own cache is its affair), or an
             `Auth`, which also sees refusals.
@@ -137,6 +138,9 @@ class Client:
             on_log,
             log_level,
         )
+        inputs = Inputs(
+            elicit=on_elicit, elicit_url=on_elicit_url, sample=on_sample, roots=on_roots
+        )
         transport, credentials = make_transport(
             target,
             headers=headers or {},
@@ -144,6 +148,7 @@ class Client:
             limits=limits,
             network=network,
             agent=f"mcpost/{__version__}",
+            inputs=inputs,
             era=None if era is None else Era(era),
             eras=eras or EraMemory(),
         )
@@ -152,9 +157,7 @@ class Client:
         self._caller = Caller(
             transport,
             limits=limits,
-            inputs=Inputs(
-                elicit=on_elicit, elicit_url=on_elicit_url, sample=on_sample, roots=on_roots
-            ),
+            inputs=inputs,
             info={"name": name, "version": version or __version__},
             capabilities=capabilities or {},
         )

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from mcpost.client.child import Command
 from mcpost.client.credentials import Auth, AuthProvider, Credentials, check_headers
 from mcpost.client.era import DualTransport, EraMemory
 from mcpost.client.http import HttpTransport
 from mcpost.client.inprocess import AsgiApp, InProcess, Servable
+from mcpost.client.inputs import Inputs
 from mcpost.client.network import Network, parse_url
+from mcpost.client.stdio import StdioTransport
 from mcpost.client.transport import Transport
 from mcpost.errors import BadTarget
 from mcpost.limits import ClientLimits
@@ -20,8 +23,8 @@ from mcpost.wire.versions import Era
 
 __all__ = ("Target", "make_transport")
 
-Target = str | Servable | AsgiApp | Sequence[str]
-"""A URL, a server object, an ASGI application, or the command line of a server on stdio."""
+Target = str | Servable | AsgiApp | Sequence[str] | Command
+"""A URL, a server object, an ASGI application, or the command of a server on stdio."""
 
 
 def make_transport(
@@ -32,6 +35,7 @@ def make_transport(
     limits: ClientLimits,
     network: Network,
     agent: str,
+    inputs: Inputs,
     era: Era | None,
     eras: EraMemory,
 ) -> tuple[Transport, Credentials]:
@@ -44,6 +48,7 @@ def make_transport(
         limits: Bounds.
         network: TLS and proxies.
         agent: Value of `User-Agent`.
+        inputs: What a server of an earlier revision may ask at any time.
         era: The server's era, where it is known.
         eras: What is known of servers.
 
@@ -55,6 +60,12 @@ def make_transport(
     """
     fixed = check_headers(headers)
     credentials = Credentials(auth, fixed)
+    if isinstance(target, str) and "://" not in target:
+        target = Command(target)
+    elif isinstance(target, (list, tuple)):
+        target = Command(cast("Sequence[str]", target))
+    if isinstance(target, Command):
+        return StdioTransport(target, inputs=inputs, limits=limits, era=era), credentials
     if isinstance(target, str):
         http = HttpTransport(
             parse_url(target),
@@ -68,4 +79,4 @@ def make_transport(
     app: Any = target.asgi() if isinstance(target, Servable) else target
     if callable(app):
         return InProcess(cast("AsgiApp", app), headers=fixed, limits=limits), credentials
-    raise BadTarget(f"{target!r} is no server: give a URL or a Server")
+    raise BadTarget(f"{target!r} is no server: give a URL, a Server or a command")
