@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def _read_expired(self) -> None:
         """The peer has not sent in time what it had to."""
-        raise NotImplementedError
+        self.close()
 
     def _expect_by(self, deadline: float) -> None:
         """Set the time by which the peer has to have sent something."""

@@ -233,7 +233,8 @@ class Exchange:
     def pending(self) -> int:
         """Bytes that are not taken by the peer's side yet."""
         kept = self._size if self.state is _OPEN else 0
-        return kept + self._connection.unsent()
+        # While the peer is not slow the transport holds nothing: see Connection.
+        return kept + self._connection.unsent() if self._connection.blocked else kept
 
     def on_drained(self, drained: Callable[[], None]) -> None:
         """Call a function each time when all that was pending has been taken."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from re import Match
-from typing import Final
+from typing import Any, Final
 
 import httptools
 
@@ -35,6 +35,10 @@ _Parser = httptools.HttpRequestParser | httptools.HttpResponseParser
 _SINGLE = (b"host", b"content-length", b"transfer-encoding", b"expect")
 
 _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT")}
+
+_SECRETS = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key"})
+_MAX_KNOWN = 512
+_MAX_KNOWN_LENGTH = 1024
 
 # Fifteen digits are below 2**53 and far above any limit.
 _MAX_LENGTH_DIGITS = 15
@@ -188,6 +192,37 @@ class Response(_Fields):
             self.length = UNTIL_CLOSE if length is None else length
         if self.minor == 1 and self.length != UNTIL_CLOSE:
             self.keep_alive = b"close" not in self.connection_options()
+
+
+class KnownHeads:
+    """Heads of requests that were read before.
+
+    A client says much the same with every request on a connection, often to the byte. What was
+    read once need not be read again; the number and the length of what is kept are bounded, and a
+    head that carries a secret is not kept.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, dict[str, Any]] = {}
+
+    def get(self, head: bytes) -> Request | None:
+        """Give a request with this very head, as if it had been read."""
+        members = self._heads.get(head)
+        if members is None:
+            return None
+        request = Request.__new__(Request)
+        request.__dict__.update(members)
+        return request
+
+    def put(self, head: bytes, request: Request) -> None:
+        """Keep what was read."""
+        if len(head) > _MAX_KNOWN_LENGTH or not _SECRETS.isdisjoint(request.fields):
+            return
+        if len(self._heads) >= _MAX_KNOWN:
+            self._heads.clear()
+        self._heads[head] = request.__dict__.copy()
 
 
 def parse_request(data: bytes, match: Match[bytes], limits: MessageLimits) -> Request:

@@ -72,6 +72,7 @@ class ServerConnection(Connection, Generic[E]):
         "_draining",
         "_ended",
         "_exchange",
+        "_heads",
         "_held_body",
         "_limits",
         "_make_exchange",
@@ -98,6 +99,7 @@ class ServerConnection(Connection, Generic[E]):
         limits: ConnectionLimits,
     ) -> None:
         super().__init__(hub, limits.write_timeout, limits.min_write)
+        self._heads = hub.heads(limits.message)
         self._application = application
         self._make_exchange = exchange
         self._owner = owner
@@ -216,16 +218,21 @@ class ServerConnection(Connection, Generic[E]):
 
     def _take_head(self, data: bytes, start: int) -> int:
         """Use one head, and its body if it is there; the start itself means: not whole yet."""
-        match = None if self._scanned else REQUEST_HEAD.match(data, start)
-        if match is None:
-            match = self._look_again(data, start)
+        after = data.find(_END, start + self._scanned) + len(_END)
+        request = self._heads.get(data[start:after]) if after >= len(_END) else None
+        if request is None:
+            match = None if self._scanned else REQUEST_HEAD.match(data, start)
             if match is None:
-                return start
+                match = self._look_again(data, start)
+                if match is None:
+                    return start
+            request = parse_request(data, match, self._limits.message)
+            after = match.end()
+            self._heads.put(match[0], request)
         self._scanned = 0
         # What is due later than the hub believes costs nothing: see Hub.
         self._read_by = NEVER
-        request = parse_request(data, match, self._limits.message)
-        start = match.end()
+        start = after
         length = request.length
         request.peer = self._peer
         self._request = request

@@ -143,9 +143,14 @@ class NativeApp(Application[NativeDoor]):
     async def _serve(self, body: bytes, exchange: NativeDoor) -> None:
         # In the task from the beginning: most handlers need no second step, and then nothing has
         # to be kept of the call.
-        rest = self.endpoint.begin(exchange.head, body, exchange)
-        if rest is not None:
-            await rest
+        try:
+            rest = self.endpoint.begin(exchange.head, body, exchange)
+            if rest is not None:
+                await rest
+        except BaseException:
+            # Nobody else would tell the peer that there will be no answer.
+            exchange.abort()
+            raise
 
     def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
         """Say a refusal as JSON-RPC, as the endpoint does."""

@@ -341,3 +341,23 @@ def test_what_is_no_http_is_refused_in_json_at_the_native_door() -> None:
             return connection.status, answer["error"]["code"]
 
     assert run(scenario()) == (400, -32600)
+
+
+def test_a_request_that_breaks_the_server_ends_its_connection() -> None:
+    async def scenario() -> bool:
+        failed = asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.set())
+        app = NativeApp(make_server().endpoint(Settings.make()), "/mcp")
+
+        def fail(*_: Any) -> None:
+            raise ZeroDivisionError
+
+        app.endpoint.begin = fail  # type: ignore[method-assign]
+        listener = await open_native(app, host="127.0.0.1")
+        async with connect(listener.port) as connection:
+            await connection.send(ADD)
+            closed = await connection.is_closed()
+        await listener.close()
+        return closed
+
+    assert run(scenario())
