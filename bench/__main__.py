@@ -213,7 +213,8 @@ def main() -> int:
         PLAN[name](run)
     generator = "wrk" if shutil.which("wrk") else "a generator in Python, slower than some servers"
     effort = run.effort
-    remarks = [f"Load by {generator}; medians of {effort.rounds} rounds of {effort.seconds} s."]
+    rounds = "one round" if effort.rounds == 1 else f"medians of {effort.rounds} rounds"
+    remarks = [f"Load by {generator}; {rounds} of {effort.seconds} s."]
     text = report.page(run.figures, remarks)
     if not (options.only or options.targets):
         folder = ROOT / "bench" / "results"
