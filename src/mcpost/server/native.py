@@ -14,7 +14,6 @@ import logging
 import os
 import signal
 import ssl
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from socket import socket
@@ -32,6 +31,7 @@ from mcpost.limits import ServerLimits
 from mcpost.server import refusals
 from mcpost.server.endpoint import Endpoint
 from mcpost.server.head import JSON, Answer, Head
+from mcpost.server.host import Host
 
 __all__ = ("NativeApp", "NativeDoor", "NativeProcess", "connection_limits", "open_native")
 
@@ -111,6 +111,7 @@ class NativeApp(Application[NativeDoor]):
         # Targets as most callers spell them, so that few have to be taken apart.
         self._paths = None if bare is None else {p.encode(): p for p in (bare, f"{bare}/")}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._host: Host | None = None
 
     def open(self, request: Request, exchange: NativeDoor) -> None:
         """Refuse a request by its head, or let its body come."""
@@ -138,7 +139,10 @@ class NativeApp(Application[NativeDoor]):
         if not exchange.admitted:
             exchange.body = body
             return
-        exchange.task = _start(self._serve(body, exchange), exchange.loop)
+        host = self._host
+        if host is None or host.loop is not exchange.loop:
+            host = self._host = Host(exchange.loop)
+        exchange.task = host.start(self._serve(body, exchange))
 
     async def _serve(self, body: bytes, exchange: NativeDoor) -> None:
         # In the task from the beginning: most handlers need no second step, and then nothing has
@@ -180,13 +184,6 @@ class NativeApp(Application[NativeDoor]):
             exchange.resume()
             return
         await self._serve(exchange.body, exchange)
-
-
-def _start(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """Start a task, and take its first step at once where Python can."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(work, loop=loop, eager_start=True)
-    return loop.create_task(work)
 
 
 def connection_limits(limits: ServerLimits) -> ConnectionLimits:
