@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from mcpost.cli.load import load_server
 from mcpost.server.pipes import claim
+from mcpost.server.run import Engine
 from mcpost.server.stdio import serve as serve_stdio
 
 __all__ = ("serve",)
@@ -53,6 +54,9 @@ def serve(
     stdio: Annotated[
         bool, Option("--stdio", help="Serve over standard input and output instead of HTTP.")
     ] = False,
+    engine: Annotated[
+        Engine, Option("--server", help="What speaks HTTP: our own engine, or uvicorn.")
+    ] = "native",
     access_log: Annotated[bool, Option("--access-log", help="Log each request.")] = False,
 ) -> None:
     """Serve an MCP server over HTTP until SIGTERM or Ctrl-C, or over stdio until its input ends."""

@@ -10,49 +10,32 @@ Spec: streamable-http, "Security & Endpoint" (T-04); patterns/subscriptions, "Gr
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import os
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FrameType
-from typing import TYPE_CHECKING, Final, Protocol
-
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from mcpost.errors import UsageError
 from mcpost.limits import ServerLimits
-from mcpost.server.asgi import AsgiApp
 from mcpost.server.bus import Bus, MemoryBus
-from mcpost.server.joining import JoiningTransport
+from mcpost.server.settings import Authenticate, Settings
 from mcpost.server.workers import supervise
 from mcpost.wire.origin import is_loopback
 
 if TYPE_CHECKING:
-    from mcpost.server.settings import Authenticate
+    from mcpost.server.endpoint import Endpoint
 
-__all__ = ("Binding", "serve")
+__all__ = ("Binding", "Engine", "serve")
+
+Engine = Literal["native", "uvicorn"]
+"""What speaks HTTP: our own engine, or uvicorn with uvloop and httptools."""
 
 _log = logging.getLogger("mcpost.server")
 
 _BACKLOG: Final = 2048
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_IDLE: Final = 75
-"""Seconds that a connection may idle between requests; longer than clients keep theirs, so that
-it is the client who closes (nginx: 75)."""
-
-_LAST_WRITES: Final = 1
-"""Seconds that answers get to reach slow readers once all work is done."""
-
-_STUBBORN: Final = 1.6
-"""Seconds after the grace at which the process ends, whatever still runs."""
 
 
 class Servable(Protocol):
@@ -61,17 +44,8 @@ class Servable(Protocol):
     limits: ServerLimits
     bus: Bus
 
-    def asgi(
-        self,
-        path: str | None,
-        *,
-        origins: Sequence[str],
-        hosts: Sequence[str] | None,
-        authenticate: Authenticate | None,
-        limits: ServerLimits,
-        legacy: bool,
-    ) -> AsgiApp:
-        """Make the application to serve."""
+    def endpoint(self, settings: Settings, *, legacy: bool) -> Endpoint:
+        """Make the endpoint to serve."""
         ...
 
 
@@ -89,6 +63,7 @@ def serve(
     max_body: int | None = None,
     workers: int = 1,
     legacy: bool | None = None,
+    engine: Engine = "native",
     access_log: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
@@ -111,7 +86,8 @@ def serve(
             a shared bus.
         legacy: Whether earlier revisions are served too. Their sessions live in one process, so
             by default they are where there is one.
-        access_log: Whether each request is logged.
+        engine: What speaks HTTP.
+        access_log: Whether each request is logged, to standard error.
         ready: Called with the URL once connections are accepted; writes it to standard output by
             default.
 
@@ -131,21 +107,17 @@ def serve(
     if hosts is None and binding.is_loopback:
         hosts = ()
     try:
-        app = server.asgi(
-            path,
-            origins=origins,
-            hosts=hosts,
-            authenticate=authenticate,
-            limits=limits,
-            legacy=workers == 1 if legacy is None else legacy,
+        settings = Settings.make(
+            limits=limits, origins=origins, hosts=hosts, authenticate=authenticate
         )
+        endpoint = server.endpoint(settings, legacy=workers == 1 if legacy is None else legacy)
         if not binding.is_loopback and authenticate is None:
             _log.warning(
                 "%s is open to the network, and nobody has to say who they are: bind 127.0.0.1,"
                 " or set authenticate",
                 binding.url(path),
             )
-        process = _Process(app, binding, access_log=access_log)
+        process = _make_process(engine, endpoint, path, binding.sockets, access_log=access_log)
         announce = partial(ready or _write_line, binding.url(path))
         if workers == 1:
             process.serve_until_signal(announce)
@@ -161,6 +133,48 @@ def serve(
         supervise(workers, lambda: process.serve_until_signal(lambda: None), limits.drain_grace)
     finally:
         binding.close()
+
+
+class Process(Protocol):
+    """One serving process."""
+
+    def serve_until_signal(self, ready: Callable[[], None]) -> None:
+        """Serve; `ready` is called once connections are accepted."""
+        ...
+
+
+def _make_process(
+    engine: Engine,
+    endpoint: Endpoint,
+    path: str,
+    sockets: tuple[socket.socket, ...],
+    *,
+    access_log: bool,
+) -> Process:
+    # Each engine is imported where it is chosen: the other one is not loaded.
+    if engine == "uvicorn":
+        from mcpost.server.asgi import AsgiApp
+        from mcpost.server.run_uvicorn import UvicornProcess
+
+        return UvicornProcess(AsgiApp(endpoint, path), sockets, access_log=access_log)
+    if engine != "native":
+        raise UsageError(f"there is no engine {engine!r}: it is native or uvicorn")
+    from mcpost.server.native import NativeApp, NativeProcess
+
+    if access_log:
+        log = logging.getLogger("mcpost.access")
+        log.setLevel(logging.INFO)
+        log.addHandler(logging.StreamHandler())
+    app = NativeApp(endpoint, path)
+    return NativeProcess(app, sockets, _make_loop, access_log=access_log)
+
+
+def _make_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
 
 
 def _write_line(url: str) -> None:
@@ -223,89 +237,3 @@ class Binding:
         """Close the sockets."""
         for made in self.sockets:
             made.close()
-
-
-class _JoiningProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, whose head and body leave together."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put ourselves before the transport."""
-        super().connection_made(transport)
-        self.transport = JoiningTransport(transport, self.loop)
-
-
-class _Process(uvicorn.Server):
-    """One serving process.
-
-    Args:
-        app: What to serve.
-        binding: The bound sockets.
-        access_log: Whether each request is logged.
-    """
-
-    def __init__(self, app: AsgiApp, binding: Binding, *, access_log: bool) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                interface="asgi3",
-                loop="asyncio" if sys.platform == "win32" else "uvloop",
-                http=_JoiningProtocol,
-                ws="none",
-                lifespan="off",
-                # Both cost time on every request, and nobody asked for them.
-                proxy_headers=False,
-                access_log=access_log,
-                log_config=uvicorn.config.LOGGING_CONFIG if access_log else None,
-                server_header=False,
-                backlog=_BACKLOG,
-                timeout_keep_alive=_IDLE,
-                timeout_graceful_shutdown=_LAST_WRITES,
-            )
-        )
-        self._app = app
-        self._binding = binding
-        self._ready: Callable[[], None] = lambda: None
-
-    def serve_until_signal(self, ready: Callable[[], None]) -> None:
-        """Serve; `ready` is called once connections are accepted."""
-        self._ready = ready
-        self.run(sockets=list(self._binding.sockets))
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections, and say so."""
-        await super().startup(sockets=sockets)
-        # What is there now stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        self._ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing more, drain, then close what is left."""
-        for listening in self.servers:
-            listening.close()
-        await self._app.drain()
-        await super().shutdown(sockets=sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain at the first signal, end at once at the second."""
-        if self.should_exit:
-            os._exit(128 + sig)
-        self.should_exit = True
-        # A function in a thread, or one that minds no cancellation, keeps no process alive.
-        limit = self._app.endpoint.settings.limits.drain_grace + _STUBBORN
-        watchdog = threading.Timer(limit, os._exit, (128 + sig,))
-        watchdog.daemon = True
-        watchdog.start()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle signals while serving; afterwards they do what they did before."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)

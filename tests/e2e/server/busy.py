@@ -41,4 +41,4 @@ def block(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    server.run(port=0, workers=int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    server.run(port=0, engine=sys.argv[1], workers=int(sys.argv[2]))

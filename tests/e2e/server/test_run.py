@@ -20,8 +20,12 @@ from tests.helpers.loop import run
 from tests.helpers.raw import Raw, connect
 from tests.helpers.serving import child
 
-BUSY = ("-m", "tests.e2e.server.busy")
+ENGINES = pytest.mark.parametrize("engine", ["native", "uvicorn"])
 ADD = call("add", {"a": 1, "b": 2})
+
+
+def busy(engine: str, workers: int = 1) -> tuple[str, ...]:
+    return ("-m", "tests.e2e.server.busy", engine, str(workers))
 
 
 async def begin(stack: contextlib.AsyncExitStack, port: int, sent: bytes) -> Raw:
@@ -31,9 +35,10 @@ async def begin(stack: contextlib.AsyncExitStack, port: int, sent: bytes) -> Raw
 
 
 @pytest.mark.req("P-05/S")
-def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
+@ENGINES
+def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish(engine: str) -> None:
     async def scenario() -> tuple[list[Any], list[Any], int, float, str]:
-        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+        async with child(*busy(engine)) as served, contextlib.AsyncExitStack() as stack:
             listens = [
                 await begin(stack, served.port, listen(n, toolsListChanged=True))
                 for n in range(100)
@@ -65,13 +70,14 @@ def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
 
 
 @pytest.mark.req("P-05/S", "T-15/S")
+@ENGINES
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [("wait", {"seconds": 60}), ("stubborn", {}), ("block", {"seconds": 60})],
 )
-def test_no_call_keeps_the_process_alive(tool: str, arguments: dict[str, Any]) -> None:
+def test_no_call_keeps_the_process_alive(tool: str, arguments: dict[str, Any], engine: str) -> None:
     async def scenario() -> float:
-        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+        async with child(*busy(engine)) as served, contextlib.AsyncExitStack() as stack:
             await begin(stack, served.port, call(tool, arguments))
             await begin(stack, served.port, ADD)
             await asyncio.sleep(0.1)
@@ -84,9 +90,10 @@ def test_no_call_keeps_the_process_alive(tool: str, arguments: dict[str, Any]) -
 
 
 @pytest.mark.req("P-05/S")
-def test_a_second_signal_ends_at_once() -> None:
+@ENGINES
+def test_a_second_signal_ends_at_once(engine: str) -> None:
     async def scenario() -> tuple[int, float]:
-        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+        async with child(*busy(engine)) as served, contextlib.AsyncExitStack() as stack:
             await begin(stack, served.port, call("wait", {"seconds": 60}))
             await asyncio.sleep(0.1)
             start = time.monotonic()
@@ -102,9 +109,10 @@ def test_a_second_signal_ends_at_once() -> None:
 
 
 @pytest.mark.req("P-05/S")
-def test_nothing_connects_once_the_drain_has_begun() -> None:
+@ENGINES
+def test_nothing_connects_once_the_drain_has_begun(engine: str) -> None:
     async def scenario() -> None:
-        async with child(*BUSY) as served, contextlib.AsyncExitStack() as stack:
+        async with child(*busy(engine)) as served, contextlib.AsyncExitStack() as stack:
             waiting = await begin(stack, served.port, call("wait", {"seconds": 1}))
             listening = await begin(stack, served.port, listen(toolsListChanged=True))
             await listening.head()
@@ -120,9 +128,10 @@ def test_nothing_connects_once_the_drain_has_begun() -> None:
 
 
 @pytest.mark.req("T-01/S")
-def test_several_workers_share_the_port_and_dead_ones_are_replaced() -> None:
+@ENGINES
+def test_several_workers_share_the_port_and_dead_ones_are_replaced(engine: str) -> None:
     async def scenario() -> tuple[list[int], int, str]:
-        async with child(*BUSY, "2") as served:
+        async with child(*busy(engine, 2)) as served:
             seen = []
             for _ in range(3):
                 async with connect(served.port) as connection:
@@ -142,9 +151,10 @@ def test_several_workers_share_the_port_and_dead_ones_are_replaced() -> None:
 
 
 @pytest.mark.req("T-04/S")
-def test_loopback_is_bound_and_other_hosts_are_refused_there() -> None:
+@ENGINES
+def test_loopback_is_bound_and_other_hosts_are_refused_there(engine: str) -> None:
     async def scenario() -> list[int]:
-        async with child(*BUSY) as served:
+        async with child(*busy(engine)) as served:
             found = []
             for host in (b"127.0.0.1", b"localhost:8000", b"evil.example"):
                 async with connect(served.port) as connection:
@@ -195,3 +205,5 @@ def test_bad_options_are_refused_before_anything_is_served() -> None:
         serve(make_server(), workers=0)
     with pytest.raises(UsageError, match="origin"):
         serve(make_server(), port=0, origins=["example"])
+    with pytest.raises(UsageError, match="engine"):
+        serve(make_server(), port=0, engine="apache")  # type: ignore[arg-type]
