@@ -187,7 +187,9 @@ class Hostile:
         self.heads.append(request)
         lines = request.lower().split(b"\r\n")
         length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
-        message = json.loads(await reader.readexactly(length))
+        body = await reader.readexactly(length)
+        verb = request.partition(b" ")[0].decode()
+        message = json.loads(body) if body else {"id": None, "method": verb, "params": {}}
         self.requests.append(message)
         steps = self._answering(message) if self._answering is not None else None
         if self._fault is not None and message["params"].get("name") == "fault":

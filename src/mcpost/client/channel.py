@@ -187,22 +187,10 @@ class Channel:
             if isinstance(line, TooLong):
                 self._refuse(line.head, TooLarge("line", line.limit, "WireLimits.max_stdio_line"))
             else:
-                self._take_line(line)
+                self.take(line)
 
-    def end(self, reason: str) -> None:
-        """The peer has gone: everything that waits fails."""
-        if self._reason is not None:
-            return
-        torn = self._parser.end()
-        if torn is not None:
-            reason = f"{reason} (in the midst of a line of {len(torn)} bytes)"
-        self._reason = reason
-        for waiting in self._open.values():
-            waiting.fail(ConnectionLost(reason, sent=waiting.attempt.sent))
-
-    # What comes in.
-
-    def _take_line(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Take one message of the peer."""
         try:
             message = decode_answer(line)
         except WireError as error:
@@ -217,6 +205,19 @@ class Channel:
             self._pass_on(message)
         else:
             self._take_note(message)
+
+    def end(self, reason: str) -> None:
+        """The peer has gone: everything that waits fails."""
+        if self._reason is not None:
+            return
+        torn = self._parser.end()
+        if torn is not None:
+            reason = f"{reason} (in the midst of a line of {len(torn)} bytes)"
+        self._reason = reason
+        for waiting in self._open.values():
+            waiting.fail(ConnectionLost(reason, sent=waiting.attempt.sent))
+
+    # What comes in.
 
     def _take_response(self, response: Response) -> None:
         waiting = None if response.id is None else self._open.get(response.id)

@@ -165,9 +165,10 @@ class DualTransport:
 
     async def close(self) -> None:
         """Close both transports."""
-        await self._modern.close()
+        # The earlier one takes leave of its server, over the connections of both.
         if self._legacy is not None:
             await self._legacy.close()
+        await self._modern.close()
 
     async def _is_legacy(self, out: Outgoing, attempt: Attempt) -> bool:
         """Follow up a suspicion: ask what every modern server answers."""
@@ -202,20 +203,41 @@ class DualTransport:
             if self._make_legacy is None:
                 raise _unspoken(self.name, reply, refusal)
             self._legacy = self._make_legacy()
-        return await self._legacy.send(out, attempt)
+        try:
+            return await self._legacy.send(out, attempt)
+        except LegacyServer as error:
+            # It is of neither era; what was found out was a guess.
+            self._memory.forget(self.name)
+            if reply is None and refusal is None:
+                raise
+            raise _neither(self.name, reply, refusal, error) from error
+
+
+def _said(reply: Reply | None, refusal: BadReply | None) -> tuple[str, int]:
+    """What a server answered to a request of this revision, and its status."""
+    if refusal is not None:
+        return str(refusal), refusal.status
+    if reply is not None and reply.response.error is not None:
+        error = reply.response.error
+        return str(RpcError(error.code, error.message)), reply.status
+    return "it was found out earlier", 0
 
 
 def _unspoken(name: str, reply: Reply | None, refusal: BadReply | None) -> LegacyServer:
-    said = "it was found out earlier"
-    status = 0
-    if refusal is not None:
-        said, status = str(refusal), refusal.status
-    elif reply is not None and reply.response.error is not None:
-        error = reply.response.error
-        said, status = str(RpcError(error.code, error.message)), reply.status
+    said, status = _said(reply, refusal)
     return LegacyServer(
         f"{name} does not know revision 2026-07-28, and this client speaks no earlier one here:"
         f" {said}",
+        status=status,
+    )
+
+
+def _neither(
+    name: str, reply: Reply | None, refusal: BadReply | None, legacy: LegacyServer
+) -> LegacyServer:
+    said, status = _said(reply, refusal)
+    return LegacyServer(
+        f"{name} speaks neither revision 2026-07-28 ({said}) nor an earlier one ({legacy})",
         status=status,
     )
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from inspect import isawaitable
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
 from mcpost.client.answer import AnswerReader, Redirected
@@ -28,13 +29,21 @@ from mcpost.errors import BadReply, BadTarget, Denied, TooLarge
 from mcpost.limits import ClientLimits
 from mcpost.wire.jsonrpc import encode_request
 
-__all__ = ("HttpTransport",)
+__all__ = ("HttpTransport", "Sending")
 
 _FOLLOWED: Final = frozenset({307, 308})
 _MAX_DENIALS: Final = 3
 _MAX_PREFIXES: Final = 16
 # What this client says of itself on every request; a header of the program's does not replace it.
 _OURS: Final = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
+
+
+class Sending(NamedTuple):
+    """One request of HTTP."""
+
+    verb: str
+    lines: list[tuple[str, str]]
+    body: bytes
 
 
 class HttpTransport:
@@ -75,9 +84,20 @@ class HttpTransport:
         return self._address.origin + self._address.target.partition("?")[0]
 
     @property
+    def address(self) -> Address:
+        """The server's endpoint."""
+        return self._address
+
+    @property
     def open_connections(self) -> int:
         """How many connections are open."""
         return self._pool.open_connections
+
+    def at(self, address: Address) -> HttpTransport:
+        """Make the transport to another path of the same origin; it shares the connections."""
+        other = copy.copy(self)
+        other._address = address
+        return other
 
     async def send(self, out: Outgoing, attempt: Attempt) -> Reply:
         """Send a request and wait for its response.
@@ -94,7 +114,19 @@ class HttpTransport:
 
         Cancelling it closes the connection, which cancels the request at the server.
         """
-        body = encode_request(out.id, out.method, out.params)
+        sending = Sending("POST", out.lines, encode_request(out.id, out.method, out.params))
+        return await self.exchange(sending, lambda: AnswerReader(out.id, self._limits), attempt)
+
+    async def exchange(
+        self, sending: Sending, make_reader: Callable[[], AnswerReader], attempt: Attempt
+    ) -> Reply:
+        """Make one exchange of HTTP: redirects are followed, credentials renewed.
+
+        Args:
+            sending: What is sent.
+            make_reader: Makes the reader of an answer, one for each time it is sent.
+            attempt: As for `send`.
+        """
         address = self._address
         redirects = denials = 0
         while True:
@@ -104,7 +136,7 @@ class HttpTransport:
                 used = await self._credentials.headers()
                 attempt.resume(asyncio.get_running_loop().time())
             try:
-                return await self._post(address, out, body, used, attempt)
+                return await self._exchange_once(address, sending, used, make_reader(), attempt)
             except Redirected as redirect:
                 redirects += 1
                 address = self._follow(address, redirect, redirects)
@@ -123,20 +155,19 @@ class HttpTransport:
 
     # One request.
 
-    async def _post(
+    async def _exchange_once(
         self,
         address: Address,
-        out: Outgoing,
-        body: bytes,
+        sending: Sending,
         used: Mapping[str, str],
+        reader: AnswerReader,
         attempt: Attempt,
     ) -> Reply:
         connection = await self._pool.acquire()
         loop = asyncio.get_running_loop()
-        reader = AnswerReader(out.id, self._limits)
         exchange = _Exchange(reader, attempt, connection, loop)
         attempt.sending(loop.time())
-        connection.send(self._head(address, out.lines, used, len(body)) + body, exchange)
+        connection.send(self._head(address, sending, used) + sending.body, exchange)
         try:
             await exchange.wait()
         except BaseException:
@@ -150,23 +181,22 @@ class HttpTransport:
         attempt.finish()
         return reply
 
-    def _head(
-        self,
-        address: Address,
-        lines: list[tuple[str, str]],
-        used: Mapping[str, str],
-        length: int,
-    ) -> bytes:
+    def _head(self, address: Address, sending: Sending, used: Mapping[str, str]) -> bytes:
         prefix = self._prefixes.get(address)
         if prefix is None:
             prefix = self._make_prefix(address)
             if len(self._prefixes) < _MAX_PREFIXES:
                 self._prefixes[address] = prefix
-        head = "".join([f"{name}: {value}\r\n" for name, value in (*lines, *used.items())])
-        return b"%b%bcontent-length: %d\r\n\r\n" % (prefix, head.encode("latin-1"), length)
+        head = "".join([f"{name}: {value}\r\n" for name, value in (*sending.lines, *used.items())])
+        return b"%b %b%bcontent-length: %d\r\n\r\n" % (
+            sending.verb.encode("ascii"),
+            prefix,
+            head.encode("latin-1"),
+            len(sending.body),
+        )
 
     def _make_prefix(self, address: Address) -> bytes:
-        """Write the part of the head that no request changes."""
+        """Write the part of the head that no request changes: all but the verb before it."""
         proxy = self._pool.forward
         target = address.origin + address.target if proxy is not None else address.target
         lines = {
@@ -181,7 +211,7 @@ class HttpTransport:
         if proxy is not None and proxy.authorization is not None:
             lines["Proxy-Authorization"] = proxy.authorization
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return f"POST {target} HTTP/1.1\r\n{head}".encode("latin-1")
+        return f"{target} HTTP/1.1\r\n{head}".encode("latin-1")
 
     def _follow(self, here: Address, redirect: Redirected, count: int) -> Address:
         """Tell where a redirect points, if that is this origin and the method stays POST.

@@ -6,6 +6,7 @@ Spec: basic/transports.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from mcpost.client.child import Command
@@ -14,6 +15,7 @@ from mcpost.client.era import DualTransport, EraMemory
 from mcpost.client.http import HttpTransport
 from mcpost.client.inprocess import AsgiApp, InProcess, Servable
 from mcpost.client.inputs import Inputs
+from mcpost.client.legacy.http import LegacyHttp
 from mcpost.client.network import Network, parse_url
 from mcpost.client.stdio import StdioTransport
 from mcpost.client.transport import Transport
@@ -75,7 +77,8 @@ def make_transport(
             limits=limits,
             agent=agent,
         )
-        return DualTransport(http, eras, era=era), credentials
+        legacy = partial(LegacyHttp, http, inputs, limits)
+        return DualTransport(http, eras, legacy, era), credentials
     app: Any = target.asgi() if isinstance(target, Servable) else target
     if callable(app):
         return InProcess(cast("AsgiApp", app), headers=fixed, limits=limits), credentials

@@ -56,7 +56,7 @@ def test_without_a_common_version_the_error_names_both_sides() -> None:
         pytest.param(page(b"", status=405), id="405"),
     ],
 )
-def test_a_server_that_knows_nothing_of_this_revision_is_named_a_legacy_one(answer: bytes) -> None:
+def test_a_server_that_knows_nothing_of_any_revision_is_named_so(answer: bytes) -> None:
     async def main() -> None:
         memory = EraMemory()
         async with (
@@ -70,8 +70,10 @@ def test_a_server_that_knows_nothing_of_this_revision_is_named_a_legacy_one(answ
             assert [message["method"] for message in server.requests] == [
                 "tools/call",
                 "server/discover",
+                "initialize",
+                "GET",
             ]
-            assert memory.get(server.url) is Era.LEGACY
+            assert memory.get(server.url) is None
 
     run(main())
 
