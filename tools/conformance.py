@@ -29,6 +29,14 @@ SUITE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
 TYPESCRIPT = "@modelcontextprotocol/client"
 TYPESCRIPT_VERSION = "2.4.0"
+PACKAGES = {
+    SUITE: VERSION,
+    TYPESCRIPT: TYPESCRIPT_VERSION,
+    # For the tests of our client against the TypeScript server.
+    "@modelcontextprotocol/server": "2.4.0",
+    "@modelcontextprotocol/node": "2.1.2",
+    "zod": "4.1.13",
+}
 NODE = "22"
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("CONFORMANCE_HOME", ROOT / ".conformance"))
@@ -50,6 +58,7 @@ LEGS = {
     "server-2026-07-28": Leg("server", "2026-07-28"),
     "server-2025-11-25": Leg("server", "2025-11-25"),
     "client-2026-07-28": Leg("client", "2026-07-28", r"^(?!auth/)"),
+    "client-2025-11-25": Leg("client", "2025-11-25", r"^(?!auth/)"),
 }
 
 
@@ -70,17 +79,13 @@ def main(names: list[str]) -> int:
 def install() -> list[str]:
     """Put the suite, and Node if needed, into HOME; gives the command that runs it."""
     HOME.mkdir(parents=True, exist_ok=True)
-    wanted = [
-        f"{package}@{version}"
-        for package, version in ((SUITE, VERSION), (TYPESCRIPT, TYPESCRIPT_VERSION))
-        if installed_version(package) != version
-    ]
-    if find_node() is None:
+    missing = [name for name, version in PACKAGES.items() if installed_version(name) != version]
+    if missing or find_node() is None:
+        # All at once: npm takes away what is not among what it is asked for.
+        wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
         machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "")
-        if not machine:
-            sys.exit(f"Node {NODE} or newer is needed, and npm has none for {os.uname().machine}")
-        wanted.append(f"node-linux-{machine}@{NODE}")
-    if wanted:
+        if machine:
+            wanted.append(f"node-linux-{machine}@{NODE}")
         npm = shutil.which("npm")
         if npm is None:
             sys.exit("npm is needed to install the conformance suite")
