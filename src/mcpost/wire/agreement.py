@@ -13,6 +13,7 @@ Spec: streamable-http, "Server Validation" (T-16, T-19, T-22, H-09, H-10).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from mcpost.errors import HeaderMismatch, UsageError
@@ -29,6 +30,8 @@ _NAME: Final = b"mcp-name"
 _ROUTING: Final = frozenset({_VERSION, _METHOD, _NAME})
 _SENTINEL: Final = b"=?base64?"
 _BLANKS: Final = b" \t"
+_MAX_PLAIN: Final = 256
+_NOTHING: Final = object()
 
 
 def check_agreement(
@@ -58,6 +61,8 @@ def check_agreement(
         tool = params.get("name")
         mirror = mirror_of(tool) if type(tool) is str else None
     found = dict(headers)
+    if len(found) == len(headers) and _agrees_plainly(found, request, meta, mirror):
+        return None
     problem = None
     if len(found) != len(headers):
         problem = _find_double(headers, mirror)
@@ -73,6 +78,35 @@ def check_agreement(
     if problem is None:
         return None
     return HeaderMismatch(f"Header mismatch: {problem}", request_id=request.id)
+
+
+def _agrees_plainly(
+    found: Mapping[bytes, bytes], request: Request, meta: RequestMeta, mirror: Mirror | None
+) -> bool:
+    """Whether all is well to the byte, as it is with most requests; `False` says nothing."""
+    if mirror is not None and mirror.marks:
+        return False
+    if found.get(_VERSION) != _plain(meta.protocol_version):
+        return False
+    if found.get(_METHOD) != _plain(request.method):
+        return False
+    source = NAMED.get(request.method)
+    if source is None:
+        return True
+    name = request.params.get(source)
+    return type(name) is str and found.get(_NAME) == _plain(name)
+
+
+def _plain(text: str) -> object:
+    """The header value that stands for a text as it is; something equal to none where none does."""
+    return _encode_plain(text) if len(text) <= _MAX_PLAIN else _NOTHING
+
+
+@lru_cache(maxsize=1024)
+def _encode_plain(text: str) -> object:
+    if not text.isascii() or not text or encode_value(text) != text:
+        return _NOTHING
+    return text.encode("ascii")
 
 
 def _find_double(headers: Sequence[tuple[bytes, bytes]], mirror: Mirror | None) -> str | None:
