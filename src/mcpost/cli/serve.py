@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from mcpost.cli.load import load_server
+from mcpost.limits import ServerLimits
 from mcpost.server.pipes import claim
 from mcpost.server.run import Engine
 from mcpost.server.stdio import serve as serve_stdio
@@ -63,14 +64,12 @@ def serve(
     # Before anything of the target runs: what it prints while it is loaded is not the protocol's.
     channel = claim() if stdio else None
     server = load_server(target)
-    given: dict[str, Any] = {
-        "keep_alive": keep_alive,
-        "max_body": max_body,
-        "max_calls": max_calls,
-        "drain_grace": drain_grace,
-    }
-    limits = replace(
-        server.limits, **{name: value for name, value in given.items() if value is not None}
+    limits = _limits(
+        server.limits,
+        keep_alive=keep_alive,
+        max_body=max_body,
+        max_calls=max_calls,
+        drain_grace=drain_grace,
     )
     if channel is not None:
         serve_stdio(server, channel=channel, limits=limits, legacy=legacy is not Switch.off)
@@ -86,3 +85,8 @@ def serve(
         legacy=None if legacy is None else legacy is Switch.on,
         access_log=access_log,
     )
+
+
+def _limits(limits: ServerLimits, **given: Any) -> ServerLimits:
+    """Change the limits that were given."""
+    return replace(limits, **{name: value for name, value in given.items() if value is not None})
