@@ -76,7 +76,20 @@ async def answer_and_go_on(client: Client, _: Mapping[str, Any]) -> None:
         await client.call(f"test_mrtr_{name}")
 
 
+async def accept_the_defaults(client: Client, _: Mapping[str, Any]) -> None:
+    await client.tools()
+    await client.call("test_client_elicitation_defaults")
+
+
+async def come_back(client: Client, _: Mapping[str, Any]) -> None:
+    await client.tools()
+    await client.call("test_reconnection")
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "initialize": only_list,
+    "elicitation-sep1034-client-defaults": accept_the_defaults,
+    "sse-retry": come_back,
     "tools_call": list_and_add,
     "request-metadata": walk,
     "sep-2322-client-request-state": answer_and_go_on,
