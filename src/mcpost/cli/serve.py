@@ -83,6 +83,7 @@ def serve(
         limits=limits,
         workers=workers,
         legacy=None if legacy is None else legacy is Switch.on,
+        engine=engine,
         access_log=access_log,
     )
 
