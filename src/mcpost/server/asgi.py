@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from mcpost.errors import UsageError
 from mcpost.server import refusals
@@ -26,6 +26,9 @@ __all__ = ("AsgiApp", "mount")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+_ONE_AT_A_TIME: Final = ("1.0", "1.1")
+"""Versions of HTTP with one exchange at a time on a connection."""
 
 
 class AsgiApp:
@@ -61,6 +64,9 @@ class AsgiApp:
             await door.finish()
             return
         status, headers, body = answer
+        if status >= 400 and scope.get("http_version", "1.1") not in _ONE_AT_A_TIME:
+            # HTTP/2 forbids lines about the connection (RFC 9113, 8.2.2).
+            headers = tuple(line for line in headers if line[0] != b"connection")
         try:
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -95,7 +101,7 @@ class AsgiApp:
             return self._begin_known(head, door)
         refusal = endpoint.check_head(head)
         if refusal is not None:
-            door.answer(_without_connection(refusal) if _multiplexes(scope) else refusal)
+            door.answer(refusal)
             return None
         message = door.receive()
         if type(message) is not CoroutineType:
@@ -374,13 +380,3 @@ async def _given(message: Message) -> Message:
 
 def _with_lines(answer: Answer, head: Head) -> Answer:
     return Answer(answer.status, answer.headers + head.lines, answer.body)
-
-
-def _multiplexes(scope: MutableMapping[str, Any]) -> bool:
-    return scope.get("http_version", "1.1") not in ("1.0", "1.1")
-
-
-def _without_connection(answer: Answer) -> Answer:
-    """Leave out what HTTP/2 forbids (RFC 9113, 8.2.2)."""
-    lines = tuple(line for line in answer.headers if line[0] != b"connection")
-    return Answer(answer.status, lines, answer.body)

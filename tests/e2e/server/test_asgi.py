@@ -422,3 +422,31 @@ def test_a_slow_reader_costs_no_more_than_its_bound() -> None:
             return await asyncio.wait_for(stopped.wait(), 10)
 
     assert run(scenario(), 20)
+
+
+@pytest.mark.req("T-07/S")
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_only_http_1_is_told_to_close_the_connection(version: str) -> None:
+    async def scenario() -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b" " * 600, "more_body": True}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "http_version": version,
+            "method": "POST",
+            "path": "/mcp",
+            "headers": lines("tools/list"),
+        }
+        await make_server().asgi("/mcp", limits=ServerLimits(max_body=1000))(scope, receive, send)
+        return sent
+
+    start = run(scenario())[0]
+
+    assert start["status"] == 413
+    assert ((b"connection", b"close") in start["headers"]) is (version == "1.1")
