@@ -52,9 +52,7 @@ def serve(
         Switch | None,
         Option(help="Whether earlier revisions are served too; by default with one worker."),
     ] = None,
-    stdio: Annotated[
-        bool, Option("--stdio", help="Serve over standard input and output instead of HTTP.")
-    ] = False,
+    stdio: Annotated[bool, Option("--stdio", help="Serve over stdio instead of HTTP.")] = False,
     engine: Annotated[
         Engine, Option("--server", help="What speaks HTTP: our own engine, or uvicorn.")
     ] = "native",
