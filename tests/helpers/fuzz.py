@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -120,7 +121,8 @@ def _change_json(random: Random, message: dict[str, Any]) -> None:
     if random.random() < 0.3:
         place.pop(key, None)
     else:
-        place[key] = random.choice(_VALUES)
+        # A copy: the next change may go into it.
+        place[key] = deepcopy(random.choice(_VALUES))
 
 
 def _change_headers(random: Random, sent: Sent) -> None:
