@@ -140,6 +140,13 @@ class Connection(asyncio.Protocol):
         elif self._transport is not None:
             self._transport.write(data)
 
+    def send_now(self, data: bytes) -> None:
+        """Write bytes with all that is kept before them, corked or not."""
+        corked = self._corked
+        self._uncork()
+        self.send(data)
+        self._corked = corked
+
     def _uncork(self) -> None:
         self._corked = False
         held = self._held

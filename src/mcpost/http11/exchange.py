@@ -188,7 +188,7 @@ class Exchange:
         self._size += len(data)
         if self._fresh:
             self._fresh = False
-            self._connection.send(self._take())
+            self._connection.send_now(self._take())
             self._queue()
 
     def end(self) -> None:

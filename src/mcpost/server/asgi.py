@@ -230,8 +230,17 @@ class AsgiDoor:
             return
         self._chunks.append(chunk)
         self._size += len(chunk)
-        if self._pump is None and not self._ended:
-            self._pump = asyncio.get_running_loop().create_task(self._send_waiting())
+        if self._pump is not None or self._ended:
+            return
+        pump = self._send_waiting()
+        if self._start is not None and asyncio.current_task() is not None:
+            # The first word is not kept until the handler waits: most servers take it at once.
+            try:
+                waited_for = pump.send(None)
+            except StopIteration:
+                return
+            pump = _go_on(pump, waited_for)
+        self._pump = asyncio.get_running_loop().create_task(pump)
 
     def end(self) -> None:
         """Take the end of the stream; `finish` sends it."""
@@ -372,6 +381,10 @@ def _route_path(scope: MutableMapping[str, Any]) -> str:
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
         return path[len(root) :]
     return path
+
+
+async def _go_on(work: Coroutine[Any, Any, None], waited_for: Any) -> None:
+    await resume(work, waited_for)
 
 
 async def _given(message: Message) -> Message:
