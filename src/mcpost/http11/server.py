@@ -403,10 +403,18 @@ class ServerConnection(Connection, Generic[E]):
         self._expect_by(self._hub.loop.time() + self._limits.idle_timeout)
         if self._running:
             return
-        if self._rest or not self._reading:
+        if self._rest:
+            # Not here: this may be the task, and the context, of the answer that is over.
+            self._hub.loop.call_soon(self._go_on)
+        else:
+            self._choose_reading()
+            if self._ended:
+                self.close()
+
+    def _go_on(self) -> None:
+        """Use what waited behind an answer, unless something has come first and used it."""
+        if self._rest and self._state is _HEAD and self._transport is not None:
             self._run(self._rest)
-        elif self._ended:
-            self.close()
 
     # The end.
 

@@ -128,6 +128,23 @@ def test_progress_comes_before_the_result_and_the_stream_ends(door: str) -> None
     assert events[-1]["id"] == 7
 
 
+@doors
+def test_what_is_pipelined_behind_a_call_that_waits_is_answered_after_it(door: str) -> None:
+    async def scenario() -> list[Any]:
+        async with raw(door, make_server()) as connection:
+            slow = call("count", {"steps": 2, "delay": 0.01})
+            first = await connection.ask(slow + ADD + slow + ADD)
+            rest = []
+            for _ in range(3):
+                await connection.head()
+                rest.append(json.loads(await connection.body()))
+            return [first, *rest]
+
+    answers = run(scenario())
+
+    assert [each["result"]["structuredContent"] for each in answers] == [2, 3, 2, 3]
+
+
 @pytest.mark.req("T-13/S")
 @doors
 def test_a_silent_listen_is_kept_alive_by_comments(door: str) -> None:

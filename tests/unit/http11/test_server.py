@@ -65,6 +65,7 @@ def test_a_request_waits_for_the_answer_to_the_one_before_it() -> None:
     first, *others = server.app.exchanges
     assert others == []
     first.respond(200, NO_DATE, b"1")
+    server.loop.turn()
     server.app.exchanges[1].respond(200, NO_DATE, b"2")
 
     assert client.written == answer(b"1") + answer(b"2")
@@ -78,9 +79,24 @@ def test_nothing_is_read_while_too_much_waits_behind_an_answer() -> None:
 
     server.app.body = b"ok"
     server.app.exchanges[0].respond(200, NO_DATE, b"ok")
+    server.loop.turn()
 
     assert client.reading
     assert client.written == 4 * OK
+
+
+def test_what_comes_before_the_next_turn_stays_behind_what_waited() -> None:
+    server = Server(Answering(None))
+    client = server.connect()
+    client.feed(GET + POST[:-1])
+
+    server.app.body = b"ok"
+    server.app.exchanges[0].respond(200, NO_DATE, b"ok")
+    client.feed(POST[-1:] + GET)
+    server.loop.turn()
+
+    assert client.written == 3 * OK
+    assert server.app.bodies == [b"", b"abc", b""]
 
 
 def test_one_empty_line_before_a_request_is_ignored() -> None:
@@ -534,6 +550,7 @@ def test_half_a_connection_gets_its_answers_where_that_is_allowed() -> None:
 
     for _ in range(2):
         server.app.exchanges[-1].respond(200, NO_DATE, b"ok")
+        server.loop.turn()
 
     assert client.written == 2 * OK
     assert client.closing
