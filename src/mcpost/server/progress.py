@@ -58,6 +58,8 @@ class ProgressGate:
         "_refilled",
         "_thread",
         "_timer",
+        "_total",
+        "_total_tail",
         "_waiting",
     )
 
@@ -78,6 +80,8 @@ class ProgressGate:
             + b',"progress":'
         )
         self._last = -math.inf
+        self._total: float | None = None
+        self._total_tail = b""
         self._burst: Final = limits.progress_burst
         self._pause: Final = 1 / limits.progress_rate
         self._allowance = float(self._burst)
@@ -156,10 +160,16 @@ class ProgressGate:
     def _send(self, progress: float, total: float | None, message: str | None) -> None:
         # Other kinds of numbers (of numpy, Decimal) are none to JSON.
         exact = type(progress) is int or type(progress) is float
-        note = self._prefix + encode(progress if exact else float(progress))
-        if total is not None and math.isfinite(total):
+        value = encode(progress if exact else float(progress))
+        if total is None or total == self._total:
+            tail = b"" if total is None else self._total_tail
+        elif math.isfinite(total):
             exact = type(total) is int or type(total) is float
-            note += b',"total":' + encode(total if exact else float(total))
+            # It is the same in most words of one call.
+            tail = self._total_tail = b',"total":' + encode(total if exact else float(total))
+            self._total = total
+        else:
+            tail = b""
         if message is not None:
-            note += b',"message":' + encode(str(message))
-        self._notify(note + b"}}")
+            tail += b',"message":' + encode(str(message))
+        self._notify(b"%b%b%b}}" % (self._prefix, value, tail))

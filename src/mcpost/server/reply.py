@@ -80,6 +80,11 @@ class Reply:
             elif notification.startswith(_PROGRESS):
                 # The next progress says more than this one, and the reader is behind already.
                 return
+        if self.state is State.STREAMING:
+            # The row of the table that almost every event takes, written out.
+            self._door.write(encode_event(notification))
+            self._terms.keep_alive.touch(self)
+            return
         self._move(Event.NOTE, encode_event(notification))
 
     def silence(self) -> None:
@@ -139,6 +144,11 @@ class Reply:
         if not self._watched:
             self._watched = True
             self._door.watch(self.gone)
+
+    @property
+    def door(self) -> Door:
+        """Where it goes."""
+        return self._door
 
     def cancel(self) -> None:
         """Stop the work behind the answer: nobody waits for it any more."""
