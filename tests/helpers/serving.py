@@ -33,9 +33,10 @@ class _Started(uvicorn.Server):
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[int]:
     """Serve an application under uvicorn on this loop; gives the port."""
-    options = {"lifespan": "off", "log_config": None, "http": "httptools", "ws": "none"} | options
-    server = _Started(uvicorn.Config(app, timeout_graceful_shutdown=2, **options))
-    # With the protocol named, as `create_server` does not: else asyncio leaves Nagle's algorithm on.
+    common = {"lifespan": "off", "log_config": None, "http": "httptools", "ws": "none"}
+    options = {**common, "timeout_graceful_shutdown": 2, **options}
+    server = _Started(uvicorn.Config(app, **options))
+    # The protocol is named, as `create_server` does not: else asyncio leaves Nagle's way on.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     # Its signal handlers are not for tests.

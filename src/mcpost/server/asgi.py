@@ -61,7 +61,7 @@ class AsgiApp:
             await rest
         answer = door.close()
         if answer is None:
-            await door.finish()
+            await self._finish(door)
             return
         status, headers, body = answer
         if status >= 400 and scope.get("http_version", "1.1") not in _ONE_AT_A_TIME:
@@ -73,6 +73,17 @@ class AsgiApp:
         except OSError:
             # Servers may say so when the peer has left (ASGI 2.4).
             return
+
+    async def _finish(self, door: AsgiDoor) -> None:
+        """Send what is left of a stream, or hold it as long as it lasts."""
+        try:
+            await door.finish()
+        except asyncio.CancelledError:
+            # A server that shuts down takes its tasks back. A listen can still end well.
+            if not self.endpoint.end_listen(door):
+                door.leave()
+                raise
+            await door.finish()
 
     async def drain(self, grace: float | None = None) -> None:
         """End what is open on this loop, as at a shutdown.
@@ -282,7 +293,7 @@ class AsgiDoor:
             try:
                 await self._send_end()
             except OSError:
-                self._leave()
+                self.leave()
 
     async def _send_end(self) -> None:
         if self._pump is not None:
@@ -305,7 +316,7 @@ class AsgiDoor:
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
                 self._size -= len(body)
         except OSError:
-            self._leave()
+            self.leave()
         finally:
             self._pump = None
 
@@ -317,8 +328,6 @@ class AsgiDoor:
             await self._wait_gone()
         except asyncio.CancelledError:
             if not self._ended and not self._closed:
-                # Not ours: the server takes its task back.
-                self._leave()
                 raise
             if self._holder is not None:
                 self._holder.uncancel()
@@ -328,9 +337,10 @@ class AsgiDoor:
     async def _wait_gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        self._leave()
+        self.leave()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Take note that nobody reads any more."""
         self._closed = True
         if self._gone is not None:
             gone, self._gone = self._gone, None

@@ -174,6 +174,13 @@ class Endpoint:
             door.answer(refusals.answer_refused(refused, head.lines, request_id))
         return None
 
+    def end_listen(self, door: Door) -> bool:
+        """End the listen that goes to a door, with its result; false where there is none (P-05).
+
+        For a door whose server takes back the task that holds it: it is shutting down.
+        """
+        return self._here().listens.end(door)
+
     async def drain(self, grace: float) -> None:
         """End what is open on this loop: each listen with its result, calls within their grace.
 

@@ -191,7 +191,7 @@ class Listens:
         self._bus = bus
         self._limits = limits
         self._info = info
-        self._open: dict[Listen, None] = {}
+        self._open: dict[Door, Listen] = {}
         self._by_change: dict[Change, dict[Listen, None]] = {}
         self._heard: dict[Notice, None] = {}
         """What was heard in this turn of the loop; what is said twice in it is told once."""
@@ -211,14 +211,14 @@ class Listens:
         # Subscribed first: what changes from now on comes after the acknowledgement.
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(self._hear)
-        self._open[listen] = None
+        self._open[listen.door] = listen
         for change in listen.changes:
             self._by_change.setdefault(change, {})[listen] = None
         listen.acknowledge(honoured)
 
     def forget(self, listen: Listen) -> None:
         """Take a stream off the lists."""
-        if self._open.pop(listen, self) is self:
+        if self._open.pop(listen.door, None) is None:
             return
         for change in listen.changes:
             those = self._by_change[change]
@@ -231,14 +231,22 @@ class Listens:
 
     def close(self) -> None:
         """End all streams, each with its result (P-05)."""
-        for listen in list(self._open):
-            self.forget(listen)
-            listen.result(
-                {
-                    "resultType": "complete",
-                    "_meta": {meta.SUBSCRIPTION_ID: listen.id, meta.SERVER_INFO: self._info},
-                }
-            )
+        for door in list(self._open):
+            self.end(door)
+
+    def end(self, door: Door) -> bool:
+        """End the stream that goes to a door, with its result; false where there is none (P-05)."""
+        listen = self._open.get(door)
+        if listen is None:
+            return False
+        self.forget(listen)
+        listen.result(
+            {
+                "resultType": "complete",
+                "_meta": {meta.SUBSCRIPTION_ID: listen.id, meta.SERVER_INFO: self._info},
+            }
+        )
+        return True
 
     def _hear(self, notice: Notice) -> None:
         # Always by the loop: a bus calls from any thread, and an author in the midst of a change.

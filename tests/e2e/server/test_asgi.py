@@ -450,3 +450,24 @@ def test_only_http_1_is_told_to_close_the_connection(version: str) -> None:
 
     assert start["status"] == 413
     assert ((b"connection", b"close") in start["headers"]) is (version == "1.1")
+
+
+@pytest.mark.req("P-05/S")
+def test_a_listen_ends_well_where_the_server_takes_its_task_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> list[Any]:
+        app = make_server().asgi("/mcp")
+        async with contextlib.AsyncExitStack() as stack:
+            async with serving(app, timeout_graceful_shutdown=0.1) as port:
+                connection = await stack.enter_async_context(connect(port))
+                await connection.send(listen("mine", toolsListChanged=True))
+                await connection.head()
+                await connection.event()
+            return await connection.events()
+
+    with caplog.at_level(logging.ERROR, logger="mcpost.server"):
+        events = run(scenario())
+
+    assert [event["id"] for event in events] == ["mine"]
+    assert not [record for record in caplog.records if record.exc_info]
