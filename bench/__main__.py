@@ -8,7 +8,6 @@ whatever the figures are, unless `--strict`.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -84,15 +83,13 @@ class Run:
         self.broken: list[str] = []
         """What could not be measured, and why."""
         self._targets: list[str] | None = options.targets
-        self._native = importlib.util.find_spec("mcpost.server.native") is not None
         self._end = time.monotonic() + self.effort.budget
 
     def chosen(self, names: Iterable[str]) -> list[str]:
-        """The targets that are asked for, and can be run here."""
-        there = [name for name in names if name != NATIVE or self._native]
+        """The targets that are asked for."""
         if self._targets is None:
-            return there
-        return [name for name in there if any(part in name for part in self._targets)]
+            return list(names)
+        return [name for name in names if any(part in name for part in self._targets)]
 
     def turns(self, names: Iterable[str], rounds: int) -> Iterator[str]:
         """All targets in turn, several times; further rounds only while there is time."""

@@ -153,15 +153,10 @@ def serve_tuned(name: str, listening: socket.socket) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def serve_native(listening: socket.socket) -> None:
-    """Serve ours through its own HTTP engine."""
-    import uvloop
-
-    from mcpost.server.native import NativeApp, NativeProcess
-
+def serve_native(port: int) -> None:
+    """Serve ours as it serves itself: through its own HTTP engine."""
     logging.disable(logging.CRITICAL)
-    app = NativeApp(ours().asgi("/mcp", hosts=()).endpoint, "/mcp")
-    NativeProcess(app, (listening,), uvloop.new_event_loop).serve_until_signal(lambda: None)
+    ours().run(port=port, engine="native", ready=lambda url: None)
 
 
 def serve_bare_protocol(listening: socket.socket) -> None:
@@ -205,13 +200,14 @@ def main(name: str, port: int) -> None:
         sys.modules.update(absent)
         README[name](port)
         return
+    if name == "mcpost native":
+        serve_native(port)
+        return
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         if name in TUNED:
             serve_tuned(name, listening)
-        elif name == "mcpost native":
-            serve_native(listening)
         else:
             serve_bare_protocol(listening)
 
