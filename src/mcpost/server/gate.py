@@ -8,6 +8,7 @@ Spec: streamable-http, "Security & Endpoint", "Sending Messages" (T-01 to T-07, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mcpost.errors import Refused
@@ -23,7 +24,7 @@ __all__ = ("Gate",)
 _MAX_DIGITS: Final = 18
 _MAX_PASSED: Final = 256
 
-Lines = dict[bytes, bytes]
+Lines = Mapping[bytes, bytes]
 """Values by name; of a name that stands twice the last."""
 
 Names = frozenset[bytes]
@@ -78,7 +79,7 @@ class Gate:
         Returns:
             `None` if the body is to be read, else the answer.
         """
-        lines = dict(head.headers)
+        lines = head.fields
         if len(lines) != len(head.headers):
             return self._check_lines(head, lines, _find_twice(head))
         # A client says the same with every request, so most heads were judged before.
@@ -101,7 +102,7 @@ class Gate:
 
     async def check_caller(self, head: Head) -> Answer | None:
         """Check a head, and find out who calls; as `check` in all else."""
-        lines = dict(head.headers)
+        lines = head.fields
         twice = _find_twice(head)
         refusal = self._check_source(head, lines, twice)
         authenticate = self._settings.authenticate

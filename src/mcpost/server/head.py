@@ -9,7 +9,7 @@ Spec: RFC 9110, 6; streamable-http.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from mcpost.server.call import Principal
@@ -37,9 +37,11 @@ class Head:
         headers: Header lines in their order, names in lower case. A parser may have left blanks
             at the end of values (llhttp does).
         peer: Address of whoever is connected, where it is known.
+        fields: The header lines by name, where the door has them so already; of lines that are
+            repeated any one.
     """
 
-    __slots__ = ("accepted", "headers", "lines", "method", "path", "peer", "principal")
+    __slots__ = ("accepted", "fields", "headers", "lines", "method", "path", "peer", "principal")
 
     def __init__(
         self,
@@ -47,10 +49,12 @@ class Head:
         path: str,
         headers: Sequence[tuple[bytes, bytes]],
         peer: str | None = None,
+        fields: Mapping[bytes, bytes] | None = None,
     ) -> None:
         self.method = method
         self.path = path
         self.headers = headers
+        self.fields = dict(headers) if fields is None else fields
         self.peer = peer
         self.principal: Principal | None = None
         """Who calls, once that is found out."""

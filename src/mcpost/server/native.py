@@ -122,7 +122,9 @@ class NativeApp(Application[NativeDoor]):
             if paths is not None and path not in paths.values():
                 exchange.answer(refusals.NOT_FOUND)
                 return
-        head = exchange.head = Head(request.method, path, request.headers, request.peer)
+        head = exchange.head = Head(
+            request.method, path, request.headers, request.peer, request.fields
+        )
         endpoint = self.endpoint
         exchange.admitted = not endpoint.authenticates
         if not exchange.admitted:

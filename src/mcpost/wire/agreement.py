@@ -39,6 +39,7 @@ def check_agreement(
     request: Request,
     meta: RequestMeta,
     mirror_of: Callable[[str], Mirror | None],
+    fields: Mapping[bytes, bytes] | None = None,
 ) -> HeaderMismatch | None:
     """Compare the mirrored headers of a request with its body.
 
@@ -48,6 +49,7 @@ def check_agreement(
         request: The decoded body.
         meta: Its per-request fields. Whether their version is served is not asked here.
         mirror_of: Gives the mirror of a tool by its name, `None` for an unknown tool.
+        fields: The header lines by name, where the caller has them so already.
 
     Returns:
         `None` if all agree, else the first disagreement as the error to answer with (400, -32020):
@@ -60,7 +62,7 @@ def check_agreement(
     if request.method == "tools/call":
         tool = params.get("name")
         mirror = mirror_of(tool) if type(tool) is str else None
-    found = dict(headers)
+    found = dict(headers) if fields is None else fields
     if len(found) == len(headers) and _agrees_plainly(found, request, meta, mirror):
         return None
     problem = None
