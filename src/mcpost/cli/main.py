@@ -16,7 +16,7 @@ from mcpost.errors import McpostError, UsageError
 
 __all__ = ("main",)
 
-COMMANDS: Final = ("serve", "discover", "tools", "call", "read", "prompts", "listen")
+COMMANDS: Final = ("serve", "discover", "tools", "call", "read", "prompts", "listen", "compare")
 """The commands; each is the function of that name in the module of that name."""
 
 

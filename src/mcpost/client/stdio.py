@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from mcpost.client.attempt import Attempt, Outgoing, Reply
@@ -23,7 +24,10 @@ from mcpost.limits import ClientLimits, WireLimits
 from mcpost.wire import meta as keys
 from mcpost.wire.versions import Era, is_modern_error
 
-__all__ = ("StdioTransport",)
+__all__ = ("StdioTransport", "Tap")
+
+Tap = Callable[[bool, bytes], None]
+"""Is shown bytes that pass: whether they go to the server, and what they are."""
 
 _PROBE: Final = "probe"
 _SAID: Final = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES, keys.CLIENT_INFO)
@@ -38,6 +42,7 @@ class StdioTransport:
         limits: Bounds.
         era: The server's era, where it is known.
         wire_limits: The bound of a line.
+        tap: Is shown all bytes: whether they go to the server, and what they are.
     """
 
     mirrors = False
@@ -51,7 +56,9 @@ class StdioTransport:
         limits: ClientLimits,
         era: Era | None = None,
         wire_limits: WireLimits = WireLimits(),
+        tap: Tap | None = None,
     ) -> None:
+        self._tap = tap
         self._command = command
         self._inputs = inputs
         self._limits = limits
@@ -123,7 +130,7 @@ class StdioTransport:
             task.exception()
 
     async def _start(self, meta: dict[str, Any]) -> _Link:
-        link = _Link(self._limits, self._wire_limits)
+        link = _Link(self._limits, self._wire_limits, self._tap)
         await link.start(self._command)
         limit = self._limits.start_timeout
         try:
@@ -197,8 +204,9 @@ class StdioTransport:
 class _Link:
     """One child and its channel; the wire of a session, where there is one."""
 
-    def __init__(self, limits: ClientLimits, wire_limits: WireLimits) -> None:
+    def __init__(self, limits: ClientLimits, wire_limits: WireLimits, tap: Tap | None) -> None:
         self._limits = limits
+        self._tap = tap
         self.channel = Channel(self._write, self._drain, limits=limits, wire_limits=wire_limits)
         self.session: Session | None = None
         self.on_lost = self.end
@@ -207,7 +215,7 @@ class _Link:
 
     async def start(self, command: Command) -> None:
         """Start the child."""
-        self.child = await start_child(command, self.channel.feed, lambda why: self.on_lost(why))
+        self.child = await start_child(command, self._take, lambda why: self.on_lost(why))
 
     def end(self, reason: str) -> None:
         """Fail what waits."""
@@ -237,7 +245,14 @@ class _Link:
         """Everything is heard: there is one channel."""
         return not self.channel.is_lost
 
+    def _take(self, data: bytes) -> None:
+        if self._tap is not None:
+            self._tap(False, data)
+        self.channel.feed(data)
+
     def _write(self, data: bytes) -> None:
+        if self._tap is not None:
+            self._tap(True, data)
         self.child.write(data)
 
     async def _drain(self) -> None:
