@@ -152,8 +152,7 @@ class Client:
             era=None if era is None else Era(era),
             eras=eras or EraMemory(),
         )
-        if wrap is not None:
-            transport = wrap(transport)
+        transport = transport if wrap is None else wrap(transport)
         self._caller = Caller(
             transport,
             limits=limits,
@@ -161,8 +160,7 @@ class Client:
             info={"name": name, "version": version or __version__},
             capabilities=capabilities or {},
         )
-        cache_used = (Cache(limits) if cache else None) if isinstance(cache, bool) else cache
-        self._fetcher = Fetcher(self._caller, cache_used, credentials)
+        self._fetcher = Fetcher(self._caller, _read_cache(cache, limits), credentials)
         self._book = ToolBook(self._load_tools, mirrors=transport.mirrors)
         self._listens: set[Listen] = set()
         self._handles: set[asyncio.Task[CallResult]] = set()
@@ -463,6 +461,12 @@ class Client:
         if change is None or isinstance(change, ToolsChanged):
             self._book.forget()
         self._fetcher.hear(change)
+
+
+def _read_cache(cache: bool | Cache, limits: ClientLimits) -> Cache | None:
+    if isinstance(cache, bool):
+        return Cache(limits) if cache else None
+    return cache
 
 
 def _convert(value: Any, into: Any) -> Any:
