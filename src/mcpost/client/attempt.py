@@ -149,6 +149,11 @@ class Attempt:
         """The attempt is over."""
         self.state = step(self.state, Event.DROP)
 
+    def restart(self, now: float) -> None:
+        """Begin anew: the answer refused the wire, not the call, and another wire is taken."""
+        self.state = State.IDLE
+        self.last_sign = now
+
     def resume(self, now: float) -> None:
         """The wait is for the server again."""
         self.paused = False

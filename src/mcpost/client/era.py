@@ -12,6 +12,7 @@ Spec: basic/versioning; streamable-http, "Backward Compatibility" (V-03).
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections import OrderedDict
 from collections.abc import Callable
@@ -203,6 +204,8 @@ class DualTransport:
             if self._make_legacy is None:
                 raise _unspoken(self.name, reply, refusal)
             self._legacy = self._make_legacy()
+        if reply is not None or refusal is not None:
+            attempt.restart(asyncio.get_running_loop().time())
         try:
             return await self._legacy.send(out, attempt)
         except LegacyServer as error:
