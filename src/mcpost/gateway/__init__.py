@@ -1,0 +1,1 @@
+"""The gateway: decides from mirrored headers, and lets through only what it can trust."""

@@ -1,0 +1,168 @@
+"""One policy at work: its rules, its upstreams, and what was decided before.
+
+A new policy is a new generation. Requests that run stay with the one they began with; an upstream
+that both name is the same, with its connections.
+
+Spec: streamable-http, "Server Validation" for intermediaries (H-11, H-13).
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from mcpost.errors import UsageError
+from mcpost.gateway.decide import Facts, Verdict, decide, read_facts
+from mcpost.gateway.hops import Hop, forward_request
+from mcpost.gateway.policy import Listener, Policy
+from mcpost.gateway.policy import Upstream as Named
+from mcpost.gateway.settings import GatewaySettings
+from mcpost.gateway.upstreams import Endpoint, Group
+from mcpost.http11.head import Request
+from mcpost.http11.hub import Hub
+from mcpost.http11.pool import Upstream
+
+__all__ = ("Generation", "Plan")
+
+_REMEMBERED: Final = 512
+_SECRETS: Final = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key"})
+
+
+class Plan(NamedTuple):
+    """What becomes of one head."""
+
+    facts: Facts
+    verdict: Verdict
+    lines: tuple[tuple[bytes, bytes], ...] = ()
+    """What goes to the upstream, where it is allowed."""
+
+
+class Generation:
+    """One policy at work.
+
+    Args:
+        policy: The policy.
+        hub: What the connections of the loop share.
+        settings: Bounds.
+        scheme: How clients reach this gateway: `http` or `https`.
+        previous: The generation before.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        hub: Hub,
+        settings: GatewaySettings,
+        *,
+        scheme: bytes = b"http",
+        previous: Generation | None = None,
+    ) -> None:
+        self.policy = policy
+        self.groups: dict[str, Group] = {}
+        self._hops: dict[str, Hop] = {}
+        # A key that the rules read is a secret between the client and this gateway.
+        keyed = any(rule.api_keys for rule in policy.rules)
+        for name, named in policy.upstreams.items():
+            kept = previous.kept(named) if previous is not None else None
+            self.groups[name] = kept or _make_group(named, hub, settings)
+            self._hops[name] = Hop(
+                is_audience=named.audience,
+                withheld=frozenset({b"x-api-key"} if keyed else ()),
+                trusts_forwarded=settings.trusts_forwarded,
+                scheme=scheme,
+            )
+        self._plans: dict[int, tuple[Request, Listener, Plan]] = {}
+
+    def plan(self, request: Request, listener: Listener) -> Plan:
+        """Decide what becomes of a head.
+
+        The engine gives clients that say the same again the same list of header lines, so that
+        one look tells whether this very head was decided before.
+        """
+        found = self._plans.get(id(request.headers))
+        if (
+            found is not None
+            and found[0].headers is request.headers
+            and found[0].peer == request.peer
+            and found[1] is listener
+        ):
+            return found[2]
+        plan = self.decide(request, read_facts(request.headers, request.peer), listener)
+        # What depends on which endpoints are up is decided each time; no secret is kept.
+        if plan.verdict.endpoint is None and _SECRETS.isdisjoint(request.fields):
+            if len(self._plans) >= _REMEMBERED:
+                self._plans.clear()
+            self._plans[id(request.headers)] = request, listener, plan
+        return plan
+
+    def decide(self, request: Request, facts: Facts, listener: Listener) -> Plan:
+        """Decide on facts, and write what goes to the upstream."""
+        verdict = decide(self.policy, facts, listener=listener, down=self._down())
+        if verdict.action != "allow" or verdict.upstream is None:
+            return Plan(facts, verdict)
+        return Plan(facts, verdict, forward_request(request, self._hops[verdict.upstream]))
+
+    def forward_plainly(self, request: Request) -> Plan | None:
+        """Send to the upstream of the policy what no rule is about; `None` where it names none."""
+        name = self.policy.upstream
+        if name is None:
+            return None
+        verdict = Verdict("allow", upstream=name)
+        facts = read_facts(request.headers, request.peer)
+        return Plan(facts, verdict, forward_request(request, self._hops[name]))
+
+    def shard(self, verdict: Verdict) -> int | None:
+        """The place of the endpoint that a verdict names in its group."""
+        if verdict.endpoint is None or verdict.upstream is None:
+            return None
+        names = [each.name for each in self.groups[verdict.upstream].endpoints]
+        return names.index(verdict.endpoint)
+
+    def kept(self, named: Named) -> Group | None:
+        """The group of an upstream whose endpoints have not changed."""
+        if named.name not in self.groups:
+            return None
+        before = self.policy.upstreams[named.name]
+        return self.groups[named.name] if before.endpoints == named.endpoints else None
+
+    def retire(self, following: Generation) -> None:
+        """Give up what the next generation does not use."""
+        used = set(following.groups.values())
+        for group in self.groups.values():
+            if group not in used:
+                group.retire()
+
+    def is_ready(self) -> bool:
+        """Whether each upstream has an endpoint that is worth asking."""
+        return all(group.is_up() for group in self.groups.values())
+
+    async def close(self) -> None:
+        """Cut every connection to the upstreams."""
+        for group in self.groups.values():
+            await group.close()
+
+    def _down(self) -> frozenset[str]:
+        return frozenset(
+            each.name
+            for group in self.groups.values()
+            if len(group.endpoints) > 1
+            for each in group.endpoints
+            if not each.is_up()
+        )
+
+
+def _make_group(named: Named, hub: Hub, settings: GatewaySettings) -> Group:
+    return Group(named.name, [_make_endpoint(url, hub, settings) for url in named.endpoints])
+
+
+def _make_endpoint(url: str, hub: Hub, settings: GatewaySettings) -> Endpoint:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(f"an endpoint is an http or https URL: {url!r}")
+    tls = None
+    if parts.scheme == "https":
+        tls = settings.upstream_tls or ssl.create_default_context()
+    upstream = Upstream(parts.hostname, parts.port or (443 if tls else 80), tls=tls)
+    target = (parts.path or "/").encode("ascii")
+    return Endpoint.make(url, upstream, target, hub, settings.pool_limits())

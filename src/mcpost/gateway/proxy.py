@@ -1,0 +1,264 @@
+"""The gateway as an application of our engine: decide on each head, then refuse or forward.
+
+Spec: streamable-http, "Server Validation" for intermediaries (H-11, H-13), "Cancellation" (T-15).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from mcpost.errors import InvalidRequest, WireError
+from mcpost.gateway import refusals
+from mcpost.gateway.access_log import AccessLog, Note
+from mcpost.gateway.decide import Facts, Verdict
+from mcpost.gateway.forward import Forward, Upload
+from mcpost.gateway.generation import Generation, Plan
+from mcpost.gateway.hops import hides_a_fact
+from mcpost.gateway.metrics import Metrics
+from mcpost.gateway.policy import Listener
+from mcpost.gateway.quota import Exceeded, Quotas
+from mcpost.gateway.refusals import Refusal
+from mcpost.http11.application import Application
+from mcpost.http11.encode import HeaderLines
+from mcpost.http11.exchange import Exchange
+from mcpost.http11.head import Request
+from mcpost.wire import jsonrpc
+from mcpost.wire.agreement import check_agreement
+from mcpost.wire.meta import parse_meta
+from mcpost.wire.mirror import NAMED
+from mcpost.wire.versions import LEGACY
+
+__all__ = ("Door", "Gateway", "Shared")
+
+_NOT_FOUND: Final = refusals.refused(404, "there is nothing at this path")
+_METHOD: Final = refusals.refused(
+    405, "send POST, or GET and DELETE of an earlier revision", (b"allow", b"POST")
+)
+
+
+class Door(Exchange):
+    """An exchange that remembers what was found in its head."""
+
+    __slots__ = ("generation", "plan")
+
+    generation: Generation
+    plan: Plan
+    """Set where the body has to be read before there is a verdict."""
+
+
+class Shared:
+    """What the listeners of one gateway have in common.
+
+    Args:
+        generation: The policy at work.
+        log: The access log, if there is one.
+    """
+
+    def __init__(self, generation: Generation, log: AccessLog | None = None) -> None:
+        self.generation = generation
+        self.log = log
+        self.metrics = Metrics()
+        self.quotas = Quotas()
+        self.running: set[Forward] = set()
+        """What is under way."""
+
+    def replace(self, following: Generation) -> None:
+        """Go on with another policy; what runs is not touched."""
+        before, self.generation = self.generation, following
+        before.retire(following)
+
+    def close_note(self, note: Note, status: int, forward: Forward | None = None) -> None:
+        """Count and log a request that has ended."""
+        facts, verdict = note.facts, note.verdict
+        self.quotas.release(note.ticket)
+        self.metrics.count(
+            facts.method,
+            facts.name,
+            verdict=verdict.action,
+            upstream=verdict.upstream,
+            status=status,
+            seconds=note.seconds(),
+        )
+        if self.log is None:
+            return
+        if forward is None:
+            self.log.add(note, status)
+            return
+        self.log.add(
+            note,
+            status,
+            upstream=verdict.upstream,
+            endpoint=forward.endpoint.name if forward.endpoint else None,
+            end=forward.end.value if forward.end else None,
+            bytes=forward.received,
+            error=str(forward.error) if forward.error else None,
+        )
+
+    def streams(self) -> int:
+        """Streams that are open now."""
+        return sum(forward.is_open for forward in self.running)
+
+
+class Gateway(Application[Door]):
+    """One listener.
+
+    Args:
+        shared: What all listeners share.
+        listener: What the policy says of this one.
+    """
+
+    def __init__(self, shared: Shared, listener: Listener) -> None:
+        self._shared = shared
+        self._listener = listener
+        bare = listener.path.rstrip("/")
+        self._paths = {bare.encode(), bare.encode() + b"/"}
+
+    def open(self, request: Request, exchange: Door) -> None:
+        """Decide on a head; forward it, refuse it, or let the whole body come first."""
+        if request.target not in self._paths and request.path.encode() not in self._paths:
+            exchange.respond(*_NOT_FOUND)
+            return
+        generation = self._shared.generation
+        if request.method == "POST":
+            plan = generation.plan(request, self._listener)
+        else:
+            found = self._plan_other(request, generation)
+            if found is None:
+                exchange.respond(*_METHOD)
+                return
+            plan = found
+        hidden = hides_a_fact(request)
+        if hidden is not None:
+            error = InvalidRequest(f"Connection may not name {hidden.decode('ascii')}")
+            plan = _refuse(plan.facts, error)
+        action = plan.verdict.action
+        if action == "inspect" or (
+            action == "allow" and generation.policy.verify == "body" and request.method == "POST"
+        ):
+            exchange.generation, exchange.plan = generation, plan
+            return
+        forward = self._begin(request, exchange, generation, plan)
+        if forward is not None:
+            exchange.receive(Upload(exchange, request.length, forward))
+
+    def handle(self, request: Request, body: bytes, exchange: Door) -> None:
+        """Decide with the body, which has been read; then forward or refuse."""
+        generation, plan = exchange.generation, exchange.plan
+        if plan.verdict.action == "inspect":
+            plan = self._inspect(request, body, generation, plan)
+        else:
+            plan = _compare(request, body, plan)
+        forward = self._begin(request, exchange, generation, plan)
+        if forward is not None:
+            forward.send(body)
+
+    def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
+        """Say a refusal of the engine as one of the gateway."""
+        answer = refusals.refused(status, reason)
+        return answer.headers, answer.body
+
+    # Verdicts.
+
+    def _plan_other(self, request: Request, generation: Generation) -> Plan | None:
+        """Decide on a request that is no message; `None` where there is no such method.
+
+        GET and DELETE are of sessions of earlier revisions; rules know them by these names.
+        """
+        if request.method == "OPTIONS":
+            return generation.forward_plainly(request)
+        if request.method not in {"GET", "DELETE"}:
+            return None
+        plan = generation.plan(request, self._listener)
+        version = plan.facts.version
+        if plan.verdict.action == "inspect" or (version is None or version in LEGACY):
+            if plan.verdict.action != "inspect":
+                return None
+            facts = plan.facts.with_body(request.method, None)
+            return generation.decide(request, facts, self._listener)
+        return None
+
+    def _inspect(self, request: Request, body: bytes, generation: Generation, plan: Plan) -> Plan:
+        """Decide on a message of an earlier revision, by its body."""
+        try:
+            message = jsonrpc.decode_answer(body)
+            if isinstance(message, jsonrpc.Response):
+                facts = plan.facts.with_body("response", None)
+            else:
+                # Strict in what may hide a second method or name.
+                message = jsonrpc.decode_message(body)
+                name = message.params.get(NAMED.get(message.method, ""))
+                named = name if isinstance(name, str) else None
+                facts = plan.facts.with_body(message.method, named)
+        except WireError as error:
+            return _refuse(plan.facts, error)
+        return generation.decide(request, facts, self._listener)
+
+    # Steps.
+
+    def _begin(
+        self, request: Request, exchange: Door, generation: Generation, plan: Plan
+    ) -> Forward | None:
+        """Let a request through, or answer why not."""
+        shared, verdict = self._shared, plan.verdict
+        note = Note(request.method, plan.facts, verdict, time.perf_counter())
+        if verdict.action != "allow":
+            self._refuse(exchange, note, _answer(verdict))
+            return None
+        if verdict.upstream is None:
+            self._refuse(exchange, note, refusals.refused(503, "no upstream is set for this call"))
+            return None
+        if verdict.charges:
+            ticket = shared.quotas.charge(verdict.charges, exchange.loop.time())
+            if isinstance(ticket, Exceeded):
+                note.verdict = verdict._replace(action="deny", rule=ticket.rule)
+                wait = b"%d" % ticket.retry_after
+                answer = refusals.refused(429, "too many calls", (b"retry-after", wait))
+                self._refuse(exchange, note, answer)
+                return None
+            note.ticket = ticket
+        forward = Forward(
+            exchange,
+            request,
+            generation.groups[verdict.upstream],
+            lines=plan.lines,
+            note=note,
+            ended=self._ended,
+            shard=generation.shard(verdict),
+        )
+        shared.running.add(forward)
+        return forward
+
+    def _refuse(self, exchange: Door, note: Note, answer: Refusal) -> None:
+        exchange.respond(*answer)
+        self._shared.close_note(note, answer.status)
+
+    def _ended(self, forward: Forward) -> None:
+        self._shared.running.discard(forward)
+        self._shared.close_note(forward.note, forward.status, forward)
+
+
+def _answer(verdict: Verdict) -> Refusal:
+    if verdict.error is not None:
+        return refusals.refused_by(verdict.status, verdict.error)
+    return refusals.refused(verdict.status, verdict.reason)
+
+
+def _refuse(facts: Facts, error: WireError) -> Plan:
+    return Plan(facts, Verdict("refuse", status=400, reason=error.message, error=error))
+
+
+def _compare(request: Request, body: bytes, plan: Plan) -> Plan:
+    """Compare the headers with the body, for servers that do not."""
+    try:
+        message = jsonrpc.decode_message(body)
+        if isinstance(message, jsonrpc.Notification):
+            asked = jsonrpc.Request(0, message.method, message.params)
+            if plan.facts.method == message.method:
+                return plan
+            raise InvalidRequest("Header mismatch: Mcp-Method is not the method of the body")
+        asked = message
+        problem = check_agreement(request.headers, asked, parse_meta(asked), lambda _: None)
+    except WireError as error:
+        return _refuse(plan.facts, error)
+    return plan if problem is None else _refuse(plan.facts, problem)

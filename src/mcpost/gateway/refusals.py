@@ -1,0 +1,80 @@
+"""Answers of the gateway itself, which no client can take for its server's.
+
+Each carries the header `mcpost-gateway` and, in the error's `data`, the same word, the reason and
+whether the upstream may have seen the request. There is no `id` where the
+body was not read.
+
+Spec: streamable-http, "Server Validation" (H-13), "Backward Compatibility" (V-03).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final, NamedTuple
+
+from mcpost.errors import InternalError, InvalidRequest, WireError
+from mcpost.http11.encode import HeaderLines
+from mcpost.http11.errors import BadResponse, CallFailed, ConnectFailed, PoolFull, TimedOut
+from mcpost.wire import jsonrpc
+
+__all__ = ("MARK", "Refusal", "failed", "refused", "refused_by")
+
+MARK: Final = b"mcpost-gateway"
+"""The header of an answer that no upstream gave."""
+
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class Refusal(NamedTuple):
+    """One answer of the gateway."""
+
+    status: int
+    headers: HeaderLines
+    body: bytes
+
+
+def refused(status: int, reason: str, *lines: tuple[bytes, bytes], **data: Any) -> Refusal:
+    """Build the answer to a request that is not forwarded.
+
+    Args:
+        status: The HTTP status, 4xx or 503.
+        reason: The rule, for whoever calls.
+        lines: Further header lines, as `Retry-After`.
+        data: Further members of the error's data.
+    """
+    kind = InternalError if status >= 500 else InvalidRequest
+    return refused_by(status, kind(reason), *lines, **data)
+
+
+def refused_by(status: int, error: WireError, *lines: tuple[bytes, bytes], **data: Any) -> Refusal:
+    """Build the same of an error that has a code of its own."""
+    return _build(status, error, b"refused", {"sent": "no", **data}, lines)
+
+
+def failed(error: CallFailed) -> Refusal:
+    """Build the answer to a request for which no response could be had.
+
+    502 where the upstream cannot be reached or speaks no HTTP, 503 where too many wait for it, 504
+    where time ran out.
+    """
+    if isinstance(error, PoolFull):
+        status, lines = 503, ((b"retry-after", b"1"),)
+    else:
+        status, lines = 504 if isinstance(error, TimedOut) else 502, ()
+    reason = {ConnectFailed: "the upstream cannot be reached", PoolFull: "the upstream is busy"}
+    # What is wrong with an upstream, and where it is, is for the log and not for a client.
+    text = reason.get(type(error), "the upstream gave no answer")
+    if isinstance(error, BadResponse):
+        text = "the upstream's answer is no HTTP/1.1"
+    elif isinstance(error, TimedOut):
+        text = f"the upstream gave no answer in time (phase: {error.phase})"
+    return _build(status, InternalError(text), b"failed", {"sent": error.sent}, lines)
+
+
+def _build(
+    status: int, error: WireError, word: bytes, data: dict[str, Any], lines: HeaderLines
+) -> Refusal:
+    told = copy.copy(error)
+    own = error.data if isinstance(error.data, dict) else {}
+    told.data = {**own, "gateway": word.decode("ascii"), **data}
+    return Refusal(status, (_JSON, (MARK, word), *lines), jsonrpc.encode_error(told))

@@ -1,0 +1,258 @@
+"""A gateway process: its listeners, its admin listener, reload and drain.
+
+SIGHUP reads the policy again: a good one is at work from then on, a broken one changes nothing and
+is told. SIGTERM lets what runs come to its end, for a while; a second one ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from mcpost.errors import McpostError, UsageError
+from mcpost.gateway.access_log import AccessLog
+from mcpost.gateway.generation import Generation
+from mcpost.gateway.metrics import CONTENT_TYPE, Metrics
+from mcpost.gateway.policy import Listener, Policy
+from mcpost.gateway.proxy import Door, Gateway, Shared
+from mcpost.gateway.settings import GatewaySettings
+from mcpost.http11.application import Application
+from mcpost.http11.exchange import Exchange
+from mcpost.http11.head import Request
+from mcpost.http11.hub import Hub
+from mcpost.http11.listener import Listener as Socket
+from mcpost.http11.listener import listen
+
+__all__ = ("Admin", "GatewayProcess", "Running")
+
+_log = logging.getLogger("mcpost.gateway")
+
+_TICK: Final = 0.5
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
+_FIGURES: Final = ((b"content-type", CONTENT_TYPE), (b"cache-control", b"no-store"))
+
+
+class Running:
+    """A gateway on this loop, from its bound sockets on; `open` makes it.
+
+    Args:
+        read: Reads the policy; raises what is wrong with it.
+        settings: Bounds.
+        tls: The clients' side of TLS.
+        log: The access log.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Policy],
+        settings: GatewaySettings | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        log: AccessLog | None = None,
+    ) -> None:
+        self._read = read
+        self._settings = settings or GatewaySettings()
+        self._tls = tls
+        self._hub = Hub(asyncio.get_running_loop(), _TICK)
+        self._policy = read()
+        self.shared = Shared(self._make_generation(self._policy), log)
+        """What the listeners have in common."""
+        self.sockets: dict[str, Socket[Door]] = {}
+        """The listeners by their names in the policy."""
+        self.admin: Socket[Exchange] | None = None
+        """Figures and health."""
+        self.draining = False
+        """Whether it takes nothing new."""
+
+    async def open(self, admin: tuple[str, int] | None = None) -> None:
+        """Listen.
+
+        Args:
+            admin: Address and port of `/metrics`, `/healthz` and `/readyz`.
+
+        Raises:
+            UsageError: An address cannot be bound.
+        """
+        limits = self._settings.connection_limits()
+        try:
+            for each in self._policy.listeners:
+                host, port = split_address(each.bind)
+                app = Gateway(self.shared, each)
+                self.sockets[each.name] = await listen(
+                    app, Door, host=host, port=port, tls=self._tls, limits=limits, hub=self._hub
+                )
+            if admin is not None:
+                self.admin = await listen(
+                    Admin(self), Exchange, host=admin[0], port=admin[1], hub=self._hub
+                )
+        except OSError as error:
+            await self.close()
+            raise UsageError(f"the gateway cannot listen: {error}") from error
+
+    def url(self, listener: Listener) -> str:
+        """Where clients reach a listener."""
+        host, _ = split_address(listener.bind)
+        scheme = "https" if self._tls is not None else "http"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{scheme}://{shown}:{self.sockets[listener.name].port}{listener.path}"
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners of the policy that was read first."""
+        return self._policy.listeners
+
+    def reload(self) -> bool:
+        """Read the policy again; what runs goes on as it began.
+
+        Returns:
+            Whether the new one is at work. Listeners stay as they are in either case.
+        """
+        metrics = self.shared.metrics
+        try:
+            policy = self._read()
+            following = self._make_generation(policy, self.shared.generation)
+        except (McpostError, OSError) as error:
+            metrics.reloads["failed"] += 1
+            _log.error("the policy stays as it was: %s", error)
+            return False
+        if policy.listeners != self._policy.listeners:
+            _log.warning("listeners are changed by a restart alone")
+        self.shared.replace(following)
+        metrics.reloads["ok"] += 1
+        _log.info("the policy has been read again")
+        return True
+
+    def gauges(self) -> dict[str, int]:
+        """What is at this moment."""
+        endpoints = [
+            each for group in self.shared.generation.groups.values() for each in group.endpoints
+        ]
+        return {
+            "running_requests": len(self.shared.running),
+            "open_streams": self.shared.streams(),
+            "client_connections": sum(each.statistics().open for each in self.sockets.values()),
+            "upstream_connections": sum(each.pool.statistics().open for each in endpoints),
+            "upstream_endpoints_up": sum(each.is_up() for each in endpoints),
+        }
+
+    async def drain(self, grace: float) -> None:
+        """Take nothing new, let what runs come to its end, and close.
+
+        Args:
+            grace: Seconds for that; what is left is cut.
+        """
+        self.draining = True
+        await asyncio.gather(*(each.drain(grace) for each in self.sockets.values()))
+        await self.close()
+
+    async def close(self) -> None:
+        """Cut every connection."""
+        for each in self.sockets.values():
+            await each.close()
+        if self.admin is not None:
+            await self.admin.close()
+        await self.shared.generation.close()
+
+    def _make_generation(self, policy: Policy, previous: Generation | None = None) -> Generation:
+        scheme = b"http" if self._tls is None else b"https"
+        return Generation(policy, self._hub, self._settings, scheme=scheme, previous=previous)
+
+
+class Admin(Application[Exchange]):
+    """Figures and health, for those who run the gateway.
+
+    Args:
+        running: The gateway.
+    """
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def open(self, request: Request, exchange: Exchange) -> None:
+        """Answer by the head alone."""
+        if request.method not in {"GET", "HEAD"}:
+            exchange.respond(405, ((b"allow", b"GET, HEAD"), *_TEXT), b"send GET\n")
+
+    def handle(self, request: Request, body: bytes, exchange: Exchange) -> None:
+        """Answer."""
+        running = self._running
+        if request.path == "/metrics":
+            metrics: Metrics = running.shared.metrics
+            exchange.respond(200, _FIGURES, metrics.render(running.gauges()))
+        elif request.path == "/healthz":
+            exchange.respond(200, _TEXT, b"ok\n")
+        elif request.path == "/readyz":
+            ready = not running.draining and running.shared.generation.is_ready()
+            exchange.respond(200 if ready else 503, _TEXT, b"ready\n" if ready else b"not ready\n")
+        else:
+            exchange.respond(404, _TEXT, b"there are /metrics, /healthz and /readyz\n")
+
+
+class GatewayProcess:
+    """A gateway from its start to its last answer.
+
+    Args:
+        make: Makes the gateway, on the loop that runs.
+        admin: Address and port of the admin listener.
+        grace: Seconds that running requests get after a signal.
+    """
+
+    def __init__(
+        self, make: Callable[[], Running], admin: tuple[str, int] | None, grace: float
+    ) -> None:
+        self._make = make
+        self._admin = admin
+        self._grace = grace
+        self._stop: asyncio.Event | None = None
+
+    def serve_until_signal(self, ready: Callable[[Running], None]) -> None:
+        """Serve; `ready` is called once connections are accepted."""
+        with asyncio.Runner(loop_factory=_make_loop) as runner:
+            runner.run(self._serve(ready))
+
+    async def _serve(self, ready: Callable[[Running], None]) -> None:
+        stop = self._stop = asyncio.Event()
+        running = self._make()
+        await running.open(self._admin)
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, partial(self._handle_signal, each))
+        if sys.platform != "win32":
+            loop.add_signal_handler(signal.SIGHUP, running.reload)
+        ready(running)
+        await stop.wait()
+        await running.drain(self._grace)
+
+    def _handle_signal(self, number: int) -> None:
+        """Drain at the first signal, end at once at the second."""
+        assert self._stop is not None
+        if self._stop.is_set():
+            os._exit(128 + number)
+        self._stop.set()
+
+
+def split_address(bind: str) -> tuple[str, int]:
+    """Split `host:port`, an IPv6 address in brackets.
+
+    Raises:
+        UsageError: It is none.
+    """
+    host, mark, port = bind.rpartition(":")
+    if not mark or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"an address is host:port: {bind!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _make_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
