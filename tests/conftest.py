@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.helpers.children import child_processes
 from tools.requirements import read_table
+
+
+# Peers and proxies that come as wheels have their programs beside the interpreter.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
