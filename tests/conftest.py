@@ -13,7 +13,6 @@ import pytest
 from tests.helpers.children import child_processes
 from tools.requirements import read_table
 
-
 # Peers and proxies that come as wheels have their programs beside the interpreter.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
