@@ -9,7 +9,6 @@ Spec: streamable-http, "Server Validation" (H-13), "Backward Compatibility" (V-0
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Final, NamedTuple
 
 from mcpost.errors import InternalError, InvalidRequest, WireError
@@ -74,7 +73,9 @@ def failed(error: CallFailed) -> Refusal:
 def _build(
     status: int, error: WireError, word: bytes, data: dict[str, Any], lines: HeaderLines
 ) -> Refusal:
-    told = copy.copy(error)
+    # The error may be remembered with its verdict: a copy is told, made as no constructor could.
+    told = type(error).__new__(type(error))
+    told.__dict__.update(error.__dict__)
     own = error.data if isinstance(error.data, dict) else {}
     told.data = {**own, "gateway": word.decode("ascii"), **data}
     return Refusal(status, (_JSON, (MARK, word), *lines), jsonrpc.encode_error(told))
