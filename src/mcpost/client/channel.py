@@ -63,8 +63,10 @@ class Waiting:
 
     @property
     def wants_logs(self) -> bool:
-        """Whether its call asked for what the server logs."""
-        return keys.LOG_LEVEL in self.out.params.get("_meta", ())
+        """Whether its call hears what the server logs: it asked for it, or its session did."""
+        meta = self.out.params.get("_meta", ())
+        asked = keys.LOG_LEVEL in meta or keys.PROTOCOL_VERSION not in meta
+        return asked and self.attempt.hear is not None
 
     async def wait(self) -> Response:
         """Wait for the response; the hearer gets the notifications, in order, before it.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -26,6 +27,8 @@ from mcpost.wire.jsonrpc import Notification, Request, Response, encode_notifica
 from mcpost.wire.versions import LEGACY
 
 __all__ = ("Session", "Wire")
+
+_log = logging.getLogger("mcpost.client")
 
 _OURS: Final = "io.modelcontextprotocol/"
 
@@ -114,10 +117,7 @@ class Session:
             if out.method == "subscriptions/listen":
                 return await self._listening.run(out, attempt, self.capabilities)
             meta = out.params.get("_meta", {})
-            level = meta.get(keys.LOG_LEVEL)
-            if level is not None and level != self._level and "logging" in self.capabilities:
-                self._level = level
-                await self._ask("logging/setLevel", {"level": level})
+            await self._set_level(meta.get(keys.LOG_LEVEL))
             return await self._wire.request(out._replace(params=_plain(out.params)), attempt)
         finally:
             self._asked.leave(attempt)
@@ -137,6 +137,16 @@ class Session:
         """End the answers under way."""
         await self._asked.close()
         await self._listening.close()
+
+    async def _set_level(self, level: str | None) -> None:
+        """Let the level of the session be that of its last call that asked for logs."""
+        if level is None or level == self._level or "logging" not in self.capabilities:
+            return
+        self._level = level
+        try:
+            await self._ask("logging/setLevel", {"level": level})
+        except RpcError as error:
+            _log.warning("the server sets no level for its logs: %s", error)
 
     def _next_id(self) -> str:
         # Never one of the calls', which are numbers.

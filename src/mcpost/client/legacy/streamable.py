@@ -25,6 +25,8 @@ __all__ = ("StreamableWire",)
 _RETRY: Final = 0.5
 """Seconds before a stream is asked for again where the server names none."""
 _MAX_RETRY: Final = 20.0
+_HEAD: Final = 2.0
+"""Seconds to wait for the head of the stream of GET."""
 _LEAVE: Final = 2.0
 """Seconds that the last words to a server may take."""
 
@@ -101,7 +103,11 @@ class StreamableWire:
             self._hears = asyncio.get_running_loop().create_future()
             self._ear = asyncio.ensure_future(self._listen(self._hears))
         assert self._hears is not None
-        return await asyncio.shield(self._hears)
+        await asyncio.wait([self._hears], timeout=_HEAD)
+        if not self._hears.done():
+            # Some servers send the head with the first event only.
+            self._hears.set_result(True)
+        return self._hears.result()
 
     async def close(self) -> None:
         """Take leave of the server: what is still to be said, then DELETE."""
