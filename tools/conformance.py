@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,13 @@ PACKAGES = {
     "@modelcontextprotocol/server": "2.4.0",
     "@modelcontextprotocol/node": "2.1.2",
     "zod": "4.1.13",
+    # Servers of earlier revisions, likewise.
+    "@modelcontextprotocol/server-everything": "2026.8.31",
+    "@modelcontextprotocol/server-filesystem": "2026.8.31",
+    "@modelcontextprotocol/server-memory": "2026.8.31",
 }
+EARLIER = "mcp>=1.28,<2"
+"""The official package before 2.0; it needs an environment of its own."""
 NODE = "22"
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("CONFORMANCE_HOME", ROOT / ".conformance"))
@@ -92,6 +99,11 @@ def install() -> list[str]:
         (HOME / "package.json").write_text('{"private": true}\n')
         quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run([npm, "install", *quiet, *wanted], cwd=HOME, check=True)
+    earlier = HOME / "earlier"
+    if not (earlier / "bin" / "mcp").exists():
+        venv.create(earlier, with_pip=True, clear=True)
+        pip = [str(earlier / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "--disable-pip-version-check", EARLIER], check=True)
     node = find_node()
     if node is None:
         sys.exit(f"Node {NODE} or newer could not be installed")
