@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from mcpost.errors import InvalidRequest, WireError
+from mcpost.errors import InternalError, InvalidRequest, WireError
 from mcpost.gateway import refusals
 from mcpost.gateway.access_log import AccessLog, Note
 from mcpost.gateway.decide import Facts, Verdict
@@ -32,6 +32,9 @@ from mcpost.wire.versions import LEGACY
 __all__ = ("Door", "Gateway", "Shared")
 
 _NOT_FOUND: Final = refusals.refused(404, "there is nothing at this path")
+_SHORT: Final = 64 * 1024
+"""Bytes of a body that is read though its head has been refused, for the request's id."""
+
 _METHOD: Final = refusals.refused(
     405, "send POST, or GET and DELETE of an earlier revision", (b"allow", b"POST")
 )
@@ -132,10 +135,7 @@ class Gateway(Application[Door]):
         if hidden is not None:
             error = InvalidRequest(f"Connection may not name {hidden.decode('ascii')}")
             plan = _refuse(plan.facts, error)
-        action = plan.verdict.action
-        if action == "inspect" or (
-            action == "allow" and generation.policy.verify == "body" and request.method == "POST"
-        ):
+        if request.method == "POST" and _needs_body(request, generation, plan.verdict):
             exchange.generation, exchange.plan = generation, plan
             return
         forward = self._begin(request, exchange, generation, plan)
@@ -147,9 +147,9 @@ class Gateway(Application[Door]):
         generation, plan = exchange.generation, exchange.plan
         if plan.verdict.action == "inspect":
             plan = self._inspect(request, body, generation, plan)
-        else:
+        elif plan.verdict.action == "allow":
             plan = _compare(request, body, plan)
-        forward = self._begin(request, exchange, generation, plan)
+        forward = self._begin(request, exchange, generation, plan, body)
         if forward is not None:
             forward.send(body)
 
@@ -197,13 +197,18 @@ class Gateway(Application[Door]):
     # Steps.
 
     def _begin(
-        self, request: Request, exchange: Door, generation: Generation, plan: Plan
+        self,
+        request: Request,
+        exchange: Door,
+        generation: Generation,
+        plan: Plan,
+        body: bytes = b"",
     ) -> Forward | None:
         """Let a request through, or answer why not."""
         shared, verdict = self._shared, plan.verdict
         note = Note(request.method, plan.facts, verdict, time.perf_counter())
         if verdict.action != "allow":
-            self._refuse(exchange, note, _answer(verdict))
+            self._refuse(exchange, note, _answer(verdict, _read_id(body)))
             return None
         if verdict.upstream is None:
             self._refuse(exchange, note, refusals.refused(503, "no upstream is set for this call"))
@@ -238,10 +243,32 @@ class Gateway(Application[Door]):
         self._shared.close_note(forward.note, forward.status, forward)
 
 
-def _answer(verdict: Verdict) -> Refusal:
-    if verdict.error is not None:
-        return refusals.refused_by(verdict.status, verdict.error)
-    return refusals.refused(verdict.status, verdict.reason)
+def _needs_body(request: Request, generation: Generation, verdict: Verdict) -> bool:
+    """Whether the whole body has to come before an answer, or before it is sent on."""
+    if verdict.action == "inspect":
+        return True
+    if verdict.action == "allow":
+        return generation.policy.verify == "body"
+    # So that the refusal says which request it is about; a long one is refused unread.
+    return 0 < request.length <= _SHORT
+
+
+def _read_id(body: bytes) -> jsonrpc.Id | None:
+    if not body:
+        return None
+    try:
+        message = jsonrpc.decode_message(body)
+    except WireError as error:
+        return error.request_id
+    return message.id if isinstance(message, jsonrpc.Request) else None
+
+
+def _answer(verdict: Verdict, request_id: jsonrpc.Id | None) -> Refusal:
+    error = verdict.error
+    if error is None:
+        kind = InternalError if verdict.status >= 500 else InvalidRequest
+        error = kind(verdict.reason)
+    return refusals.refused_by(verdict.status, error, request_id=request_id)
 
 
 def _refuse(facts: Facts, error: WireError) -> Plan:

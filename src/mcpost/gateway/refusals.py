@@ -32,22 +32,26 @@ class Refusal(NamedTuple):
     body: bytes
 
 
-def refused(status: int, reason: str, *lines: tuple[bytes, bytes], **data: Any) -> Refusal:
+def refused(status: int, reason: str, *lines: tuple[bytes, bytes]) -> Refusal:
     """Build the answer to a request that is not forwarded.
 
     Args:
         status: The HTTP status, 4xx or 503.
         reason: The rule, for whoever calls.
         lines: Further header lines, as `Retry-After`.
-        data: Further members of the error's data.
     """
     kind = InternalError if status >= 500 else InvalidRequest
-    return refused_by(status, kind(reason), *lines, **data)
+    return refused_by(status, kind(reason), *lines)
 
 
-def refused_by(status: int, error: WireError, *lines: tuple[bytes, bytes], **data: Any) -> Refusal:
-    """Build the same of an error that has a code of its own."""
-    return _build(status, error, b"refused", {"sent": "no", **data}, lines)
+def refused_by(
+    status: int,
+    error: WireError,
+    *lines: tuple[bytes, bytes],
+    request_id: jsonrpc.Id | None = None,
+) -> Refusal:
+    """Build the same of an error that has a code of its own; it may be about a known request."""
+    return _build(status, error, b"refused", {"sent": "no"}, lines, request_id)
 
 
 def failed(error: CallFailed) -> Refusal:
@@ -71,11 +75,18 @@ def failed(error: CallFailed) -> Refusal:
 
 
 def _build(
-    status: int, error: WireError, word: bytes, data: dict[str, Any], lines: HeaderLines
+    status: int,
+    error: WireError,
+    word: bytes,
+    data: dict[str, Any],
+    lines: HeaderLines,
+    request_id: jsonrpc.Id | None = None,
 ) -> Refusal:
     # The error may be remembered with its verdict: a copy is told, made as no constructor could.
     told = type(error).__new__(type(error))
     told.__dict__.update(error.__dict__)
     own = error.data if isinstance(error.data, dict) else {}
     told.data = {**own, "gateway": word.decode("ascii"), **data}
+    if request_id is not None:
+        told.request_id = request_id
     return Refusal(status, (_JSON, (MARK, word), *lines), jsonrpc.encode_error(told))

@@ -46,6 +46,7 @@ def test_what_no_rule_allows_is_refused_in_words_of_the_gateway() -> None:
     assert (status, headers["mcpost-gateway"]) == (403, "refused")
     assert answer == {
         "jsonrpc": "2.0",
+        "id": 7,
         "error": {
             "code": -32600,
             "message": "no rule allows this call",
