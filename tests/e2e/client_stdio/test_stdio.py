@@ -109,6 +109,7 @@ def test_the_environment_is_what_every_program_needs_and_what_the_command_adds()
     assert "SECRET_OF_THE_PARENT" not in found
 
 
+@pytest.mark.req("I-01/C")
 def test_calls_share_the_channel_and_hear_their_own_progress() -> None:
     async def work(client: Client) -> Any:
         heard: list[list[float]] = [[], [], []]
