@@ -16,8 +16,20 @@ from mcpost.errors import McpostError, UsageError
 
 __all__ = ("main",)
 
-COMMANDS: Final = ("serve", "discover", "tools", "call", "read", "prompts", "listen", "compare")
-"""The commands; each is the function of that name in the module of that name."""
+COMMANDS: Final = (
+    "serve",
+    "discover",
+    "tools",
+    "call",
+    "read",
+    "prompts",
+    "listen",
+    "compare",
+    "gateway",
+    "export",
+)
+"""The commands; each is the function, or the group of verbs, of that name in the module of that
+name."""
 
 
 class Commands(TyperGroup):
@@ -32,10 +44,13 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"mcpost.cli.{cmd_name.replace('-', '_')}")
+        found = getattr(module, cmd_name.replace("-", "_"))
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         single = typer.Typer(
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )
-        single.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        single.command(cmd_name)(found)
         return typer.main.get_command(single)
 
 

@@ -1,0 +1,139 @@
+"""The Lua that Envoy runs before it looks at routes: what `decide` refuses, it refuses.
+
+Envoy joins lines of one name, so a route cannot tell a doubled header from one with a comma; Lua
+counts them. Envoy lets a request pass when a script fails, so the script marks what it has checked
+and the routes ask for the mark.
+
+Spec: streamable-http, "Server Validation" (T-22, H-07, H-09, H-13).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from mcpost.errors import HeaderMismatch, InvalidRequest, UnsupportedVersion
+from mcpost.gateway.export.common import numbers_of, reads_names
+from mcpost.gateway.policy import Policy
+from mcpost.limits import WireLimits
+from mcpost.wire.mirror import NAMED
+from mcpost.wire.versions import MODERN
+
+__all__ = ("MARK", "write_guard")
+
+MARK: Final = "x-mcpost-checked"
+"""The header that the script sets on what it has checked."""
+
+# In a Lua class `%` escapes; `^` may not stand first.
+_TOKEN: Final = r"^[%w!#%$%%&'*+%-.%^_`|~]+$"
+_TEMPLATE: Final = r"""
+local MODERN = @MODERN@
+local NAMED = @NAMED@
+local PARAMS = @PARAMS@
+local NUMBERS = @NUMBERS@
+local NAMES_ARE_READ = @READS@
+local LIMIT = @LIMIT@
+
+local function answer(handle, status, code, message, data)
+  local more = data and (',"data":' .. data) or ""
+  handle:respond(
+    {[":status"] = status, ["content-type"] = "application/json", ["mcpost-gateway"] = "refused"},
+    '{"jsonrpc":"2.0","error":{"code":' .. code .. ',"message":"' .. message .. '"' .. more .. '}}')
+end
+
+local function is_token(value)
+  return #value <= LIMIT and value:gsub("/", "-"):find(@TOKEN@) ~= nil
+end
+
+local function is_sentinel(value)
+  return value:sub(1, 9) == "=?base64?" and value:sub(-2) == "?="
+end
+
+local function problem_of(headers, name, is_read)
+  local value = headers:get(name)
+  if value == nil then return nil end
+  if headers:getNumValues(name) > 1 then return name .. " stands twice" end
+  if #value > LIMIT then return name .. " is too long" end
+  if value:find("[^\9\32-\126]") then return name .. " is malformed" end
+  if is_read and is_sentinel(value) then
+    return name .. " is encoded, and rules here compare it as it is"
+  end
+  if NUMBERS[name] and value:find("^-?%d") and value ~= "0" and not value:find("^-?[1-9]%d*$") then
+    return name .. " is a number that is not written plainly"
+  end
+  return nil
+end
+
+local function find_problem(headers, version, method)
+  if headers:getNumValues("mcp-protocol-version") > 1 then return "version stands twice" end
+  if headers:getNumValues("mcp-method") > 1 then return "mcp-method stands twice" end
+  if version and not is_token(version) then return "mcp-protocol-version is malformed" end
+  if method and not is_token(method) then return "mcp-method is malformed" end
+  local problem = problem_of(headers, "mcp-name", NAMES_ARE_READ and NAMED[method])
+  if problem then return problem end
+  if version == nil then return "MCP-Protocol-Version is missing" end
+  return nil
+end
+
+local function find_missing(headers, method)
+  if method == nil then return "Mcp-Method is missing" end
+  if NAMED[method] and headers:get("mcp-name") == nil then return "Mcp-Name is missing" end
+  if method ~= "tools/call" then return nil end
+  for _, name in ipairs(PARAMS) do
+    local problem = problem_of(headers, name, true)
+    if problem then return problem end
+  end
+  return nil
+end
+
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  headers:remove("@MARK@")
+  if headers:get(":method") ~= "POST" then
+    answer(handle, "405", @INVALID@, "only POST is served here")
+    return
+  end
+  local version, method = headers:get("mcp-protocol-version"), headers:get("mcp-method")
+  local problem = find_problem(headers, version, method)
+  if problem == nil and not MODERN[version] then
+    answer(handle, "400", @UNSUPPORTED@, "protocol version is not served here",
+      '{"supported":@SUPPORTED@,"requested":"' .. version .. '"}')
+    return
+  end
+  problem = problem or find_missing(headers, method)
+  if problem then
+    answer(handle, "400", @MISMATCH@, "Header mismatch: " .. problem)
+    return
+  end
+  headers:add("@MARK@", "1")
+  handle:clearRouteCache()
+end
+"""
+
+
+def write_guard(policy: Policy) -> str:
+    """Write the script for a policy."""
+    params = sorted(header.decode() for header in policy.reads)
+    values = {
+        "MODERN": _set(MODERN),
+        "NAMED": _set(sorted(NAMED)),
+        "PARAMS": "{" + ", ".join(map(json.dumps, params)) + "}",
+        "NUMBERS": _set(sorted(header.decode() for header in numbers_of(policy))),
+        "READS": "true" if reads_names(policy) else "false",
+        "LIMIT": str(WireLimits().max_header_value),
+        "TOKEN": json.dumps(_TOKEN),
+        "MARK": MARK,
+        "INVALID": str(InvalidRequest.code),
+        "UNSUPPORTED": str(UnsupportedVersion.code),
+        "MISMATCH": str(HeaderMismatch.code),
+        "SUPPORTED": json.dumps(MODERN),
+    }
+    text = _TEMPLATE
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _set(words: Iterable[str]) -> str:
+    return "{" + ", ".join(f"[{json.dumps(word)}] = true" for word in words) + "}"
