@@ -70,7 +70,7 @@ local function find_problem(headers, version, method)
   if headers:getNumValues("mcp-method") > 1 then return "mcp-method stands twice" end
   if version and not is_token(version) then return "mcp-protocol-version is malformed" end
   if method and not is_token(method) then return "mcp-method is malformed" end
-  local problem = problem_of(headers, "mcp-name", NAMES_ARE_READ and NAMED[method])
+  local problem = problem_of(headers, "mcp-name", NAMES_ARE_READ)
   if problem then return problem end
   if version == nil then return "MCP-Protocol-Version is missing" end
   return nil
