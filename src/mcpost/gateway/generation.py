@@ -19,6 +19,7 @@ from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
 from mcpost.gateway.settings import GatewaySettings
 from mcpost.gateway.upstreams import Endpoint, Group
+from mcpost.http11.encode import HeaderLines
 from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
 from mcpost.http11.pool import Upstream
@@ -34,7 +35,7 @@ class Plan(NamedTuple):
 
     facts: Facts
     verdict: Verdict
-    lines: tuple[tuple[bytes, bytes], ...] = ()
+    lines: HeaderLines = ()
     """What goes to the upstream, where it is allowed."""
 
 
@@ -101,7 +102,7 @@ class Generation:
         verdict = decide(self.policy, facts, listener=listener, down=self._down())
         if verdict.action != "allow" or verdict.upstream is None:
             return Plan(facts, verdict)
-        return Plan(facts, verdict, forward_request(request, self._hops[verdict.upstream]))
+        return Plan(facts, verdict, self._lines(request, verdict.upstream))
 
     def forward_plainly(self, request: Request) -> Plan | None:
         """Send to the upstream of the policy what no rule is about; `None` where it names none."""
@@ -110,7 +111,7 @@ class Generation:
             return None
         verdict = Verdict("allow", upstream=name)
         facts = read_facts(request.headers, request.peer)
-        return Plan(facts, verdict, forward_request(request, self._hops[name]))
+        return Plan(facts, verdict, self._lines(request, name))
 
     def shard(self, verdict: Verdict) -> int | None:
         """The place of the endpoint that a verdict names in its group."""
@@ -141,6 +142,11 @@ class Generation:
         """Cut every connection to the upstreams."""
         for group in self.groups.values():
             await group.close()
+
+    def _lines(self, request: Request, upstream: str) -> HeaderLines:
+        lines = forward_request(request, self._hops[upstream])
+        # The engine remembers what it has encoded of a tuple; it shall keep no secret.
+        return lines if _SECRETS.isdisjoint(request.fields) else [*lines]
 
     def _down(self) -> frozenset[str]:
         return frozenset(

@@ -9,6 +9,7 @@ Behavior for Custom Headers" (H-11).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +40,7 @@ _RESPONSE_OWN: Final = _HOP | {b"content-length", b"via"}
 _CALLER: Final = frozenset(
     {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
+_FEW: Final = 8
 # A verdict rests on these, or the upstream does: none of them is about one connection.
 _FACTS: Final = frozenset({b"accept", b"authorization", b"content-type", b"host", b"origin"})
 
@@ -87,22 +89,33 @@ def forward_request(request: Request, hop: Hop) -> tuple[tuple[bytes, bytes], ..
     kept = [line for line in request.headers if line[0] not in dropped and line[0] not in _CALLER]
     earlier = _earlier(request) if hop.trusts_forwarded else {}
     kept += _caller_lines(request, hop, earlier)
-    kept.append((b"via", _via(request)))
+    kept.append((b"via", _via(request.headers)))
     return tuple(kept)
 
 
 def forward_response(response: Response) -> tuple[tuple[bytes, bytes], ...]:
     """Write the header lines that go to the client; the length is left to the connection."""
+    if len(response.headers) <= _FEW:
+        return _remembered(tuple(response.headers))
+    return _forward_response(response.headers)
+
+
+def _forward_response(headers: HeaderLines) -> tuple[tuple[bytes, bytes], ...]:
     dropped = _RESPONSE_OWN
-    if b"connection" in response.fields:
-        dropped |= response.connection_options()
-    kept = [line for line in response.headers if line[0] not in dropped]
-    kept.append((b"via", _via(response)))
+    for name, value in headers:
+        if name == b"connection":
+            dropped |= {option.strip() for option in value.lower().split(b",")}
+    kept = [line for line in headers if line[0] not in dropped]
+    kept.append((b"via", _via(headers)))
     return tuple(kept)
 
 
-def _via(message: Request | Response) -> bytes:
-    earlier = [value for name, value in message.headers if name == b"via"]
+# Servers say much the same with every response of a second.
+_remembered = functools.lru_cache(maxsize=256)(_forward_response)
+
+
+def _via(headers: HeaderLines) -> bytes:
+    earlier = [value for name, value in headers if name == b"via"]
     return b", ".join([*earlier, VIA])
 
 

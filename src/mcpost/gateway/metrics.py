@@ -31,8 +31,9 @@ class Metrics:
 
     def __init__(self, max_names: int = 200) -> None:
         self._max_names = max_names
-        self._known: dict[str, set[str]] = {"method": set(), "name": set()}
-        self._requests: Counter[tuple[str, ...]] = Counter()
+        self._methods: set[str] = set()
+        self._names: set[str] = set()
+        self._requests: dict[tuple[str, str, str, str, int], int] = {}
         self._buckets = [0] * (len(_BOUNDS) + 1)
         self._seconds = 0.0
         self.refused_heads = 0
@@ -52,13 +53,13 @@ class Metrics:
     ) -> None:
         """Count one request that has ended."""
         labels = (
-            self._bounded("method", method),
-            self._bounded("name", name),
+            self._bounded(self._methods, method),
+            self._bounded(self._names, name),
             verdict,
             upstream or "",
-            str(status),
+            status,
         )
-        self._requests[labels] += 1
+        self._requests[labels] = self._requests.get(labels, 0) + 1
         self._buckets[bisect_left(_BOUNDS, seconds)] += 1
         self._seconds += seconds
         self.refused_heads += verdict == "refuse"
@@ -72,7 +73,7 @@ class Metrics:
         lines = ["# TYPE mcpost_gateway_requests_total counter"]
         names = ("method", "name", "verdict", "upstream", "status")
         for values, count in sorted(self._requests.items()):
-            labels = _write(tuple(zip(names, values, strict=True)))
+            labels = _write(tuple(zip(names, map(str, values), strict=True)))
             lines.append(f"mcpost_gateway_requests_total{labels} {count}")
         lines.append("# TYPE mcpost_gateway_request_seconds histogram")
         total = 0
@@ -93,10 +94,9 @@ class Metrics:
             lines.append(f"mcpost_gateway_{name} {value}")
         return ("\n".join(lines) + "\n").encode()
 
-    def _bounded(self, kind: str, value: str | None) -> str:
+    def _bounded(self, known: set[str], value: str | None) -> str:
         if value is None:
             return ""
-        known = self._known[kind]
         if value not in known:
             if len(known) >= self._max_names:
                 return _OTHER

@@ -105,10 +105,19 @@ def encode_request(method: bytes, target: bytes, headers: HeaderLines) -> Encode
     Raises:
         Misuse: Bytes that are no method, no target or no header line.
     """
+    if type(headers) is tuple:
+        return _remembered_request(method, target, headers)
+    return _encode_request(method, target, headers)
+
+
+def _encode_request(method: bytes, target: bytes, headers: HeaderLines) -> Encoded:
     first = b"%b %b HTTP/1.1\r\n" % (method, target)
     if not REQUEST_LINE.fullmatch(first):
         raise Misuse("this is no method, or no request target")
     return _with_fields(first, headers)
+
+
+_remembered_request = functools.lru_cache(maxsize=512)(_encode_request)
 
 
 def encode_chunk(payload: Sequence[bytes], size: int) -> list[bytes]:
