@@ -14,6 +14,7 @@ from mcpost.server.run import serve
 from tests.e2e.cli.commands import LIBRARY, first_line, mcpost, started
 
 COMMANDS = ["serve", "discover", "tools", "call", "read", "prompts", "listen"]
+COMMANDS += ["compare", "gateway", "export"]
 BOOK = {
     "id": 1,
     "title": "Pride and Prejudice",
