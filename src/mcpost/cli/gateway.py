@@ -1,4 +1,4 @@
-"""`mcpost gateway`: check a policy, and say how it decides."""
+"""`mcpost gateway`: serve by a policy, check it, and say how it decides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from mcpost.cli.gateway_run import Verbs, add_to
 from mcpost.errors import PolicyError, UsageError
 from mcpost.gateway.decide import Principal, Verdict, read_facts
 from mcpost.gateway.explain import explain as explain_policy
@@ -17,11 +18,12 @@ from mcpost.gateway.policy_read import read_policy
 __all__ = ("gateway", "load_policy")
 
 gateway = typer.Typer(
+    cls=Verbs,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Check a gateway's policy, or ask how it decides.",
+    help="Serve by a policy, check it, or ask how it decides.",
 )
 
 File = Annotated[Path, Argument(help="The policy, a TOML file.", show_default=False)]
@@ -39,6 +41,9 @@ def load_policy(path: Path) -> Policy:
         raise PolicyError(error.strerror or "cannot be read", file=str(path)) from None
     except UnicodeDecodeError:
         raise PolicyError("is no UTF-8 text", file=str(path)) from None
+
+
+add_to(gateway, load_policy)
 
 
 @gateway.command()

@@ -36,7 +36,7 @@ class Verbs(TyperGroup):
 
 
 def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
-    """Add the verb `run`.
+    """Add the verbs `run` and `demo`.
 
     Args:
         group: The verbs of `mcpost gateway`.
@@ -102,6 +102,14 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
         )
         where = split_address(admin) if admin else None
         GatewayProcess(make, where, drain_grace).serve_until_signal(_announce)
+
+    @group.command()
+    def demo() -> None:
+        """Show a call under another name, and who stops it."""
+        # The other verbs need no server.
+        from mcpost.cli.gateway_demo import demo as show_demo
+
+        show_demo()
 
 
 def _announce(running: Running) -> None:

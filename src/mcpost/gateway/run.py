@@ -78,8 +78,10 @@ class Running:
             admin: Address and port of `/metrics`, `/healthz` and `/readyz`.
 
         Raises:
-            UsageError: An address cannot be bound.
+            UsageError: An address cannot be bound, or there is none.
         """
+        if not self._policy.listeners:
+            raise UsageError(f"{self._policy.file or 'the policy'} has no [[listeners]]")
         limits = self._settings.connection_limits()
         try:
             for each in self._policy.listeners:
