@@ -19,6 +19,7 @@ from typing import Final
 from mcpost.errors import McpostError, UsageError
 from mcpost.gateway.access_log import AccessLog
 from mcpost.gateway.generation import Generation
+from mcpost.gateway.health import watch
 from mcpost.gateway.metrics import CONTENT_TYPE, Metrics
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.proxy import Door, Gateway, Shared
@@ -70,6 +71,7 @@ class Running:
         """Figures and health."""
         self.draining = False
         """Whether it takes nothing new."""
+        self._watch: asyncio.Task[None] | None = None
 
     async def open(self, admin: tuple[str, int] | None = None) -> None:
         """Listen.
@@ -94,6 +96,7 @@ class Running:
                 self.admin = await listen(
                     Admin(self), Exchange, host=admin[0], port=admin[1], hub=self._hub
                 )
+            self._watch = self._hub.loop.create_task(watch(lambda: self.shared.generation))
         except OSError as error:
             await self.close()
             raise UsageError(f"the gateway cannot listen: {error}") from error
@@ -156,6 +159,9 @@ class Running:
 
     async def close(self) -> None:
         """Cut every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
         for each in self.sockets.values():
             await each.close()
         if self.admin is not None:

@@ -42,6 +42,8 @@ class Endpoint:
     """Connections in a row that could not be made."""
     down_until: float = 0.0
     """Loop time until which it is passed over."""
+    ill: bool = False
+    """Whether it has said so itself, or nothing at all, when it was asked."""
     retired: bool = False
     """Whether it is no longer asked, and ends with its last request."""
 
@@ -54,12 +56,18 @@ class Endpoint:
 
     def is_up(self) -> bool:
         """Whether it is worth asking, as far as is known."""
-        return self.down_until <= self.pool.hub.loop.time()
+        return not self.ill and self.down_until <= self.pool.hub.loop.time()
 
     def reached(self) -> None:
         """A connection stands."""
         self.failures = 0
         self.down_until = 0.0
+
+    def tell(self, *, well: bool) -> None:
+        """Say how it is, by its own answer."""
+        self.ill = not well
+        if well:
+            self.reached()
 
     def missed(self) -> None:
         """No connection could be made."""

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, event, example, given, settings
-from hypothesis import strategies as st
 
 from mcpost.gateway.decide import decide, read_facts
 from mcpost.gateway.export.envoy import to_envoy
 from mcpost.gateway.policy import Policy
 from mcpost.gateway.policy_read import read_policy
 from tests.e2e.gateway.engines import Caller, find_port, run_engine, serve_echoes
+from tests.e2e.gateway.heads import CALL, HEADS, VERSION, is_beyond
 
 RULES = """
 [[rules]]
@@ -58,46 +58,6 @@ action = "allow"
 method = "prompts/get"
 """
 
-VERSION = (b"mcp-protocol-version", b"2026-07-28")
-CALL = (b"mcp-method", b"tools/call")
-
-NAMES = st.sampled_from(
-    [b"search", b"searching", b"o.en", b"open", b"admin.x", b"a.secret", b"a,b", b"xa,b y"]
-    + [b"by-shard", b"file:///a/b", b"", b"=?base64?c2VhcmNo?=", b"=?base64?=", b"s\xe9", b"a\tb"]
-    + [b"search\xff", b"x" * 8192, b"x" * 8193, b"=?base64?admin", b"Admin"]
-)
-REGIONS = st.sampled_from(
-    [b"eu", b"us+x", b"us", b"EU", b"", b"=?base64?ZXU=?=", b"\xe9", b"eu,eu"]
-)
-SIZES = st.sampled_from([b"42", b"42.0", b"4.2e1", b"7", b"8", b"-1", b"0", b"-0", b"007", b"big"])
-METHODS = st.sampled_from(
-    [b"tools/call", b"tools/list", b"prompts/get", b"server/discover", b"resources/read", b"x y"]
-)
-VERSIONS = st.sampled_from([b"2026-07-28", b"2025-11-25", b"2027-01-01", b"", b"x\xff"])
-
-
-def lines_of(name: bytes, values: st.SearchStrategy[bytes], most: int) -> st.SearchStrategy:
-    return st.lists(values.map(lambda value: (name, value)), max_size=most)
-
-
-def around(usual: tuple[bytes, bytes], values: st.SearchStrategy[bytes]) -> st.SearchStrategy:
-    """Mostly the usual line, at times none, another, or two."""
-    return st.one_of(st.just([usual]), st.just([usual]), lines_of(usual[0], values, 2))
-
-
-HEADS = st.builds(
-    lambda *parts: [line for part in parts for line in part],
-    around(VERSION, VERSIONS),
-    around(CALL, METHODS),
-    st.one_of(lines_of(b"mcp-name", NAMES, 2), NAMES.map(lambda name: [(b"mcp-name", name)])),
-    lines_of(b"mcp-param-region", REGIONS, 2),
-    lines_of(b"mcp-param-size", SIZES, 1),
-    lines_of(b"mcp-param-gone", REGIONS, 1),
-    lines_of(b"mcp-param-shard", REGIONS, 1),
-    lines_of(b"mcp-param-unread", REGIONS, 2),
-    st.sampled_from([[], [(b"x-mcpost-checked", b"1")], [(b"authorization", b"Bearer x")]]),
-)
-
 
 class Site:
     """Envoy, what it decides by, and a connection to it."""
@@ -135,23 +95,6 @@ audience = true
             caller = Caller(port)
             yield Site(policy, caller, ports)
             caller.close()
-
-
-def is_beyond(lines: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a rule reads a value of a form that Envoy does not compare, and so refuses."""
-    found = dict(lines)
-    encoded = {name for name, v in lines if v.startswith(b"=?base64?") and v.endswith(b"?=")}
-    if b"mcp-name" in encoded:
-        return True
-    if found.get(b"mcp-method") != b"tools/call":
-        return False
-    read = {b"mcp-param-region", b"mcp-param-gone", b"mcp-param-shard"}
-    return bool(encoded & read) or found.get(b"mcp-param-size") in (
-        b"42.0",
-        b"4.2e1",
-        b"-0",
-        b"007",
-    )
 
 
 @pytest.mark.req("H-07/G", "H-09/G", "H-11/G", "H-13/G", "T-22/G")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,24 @@ def test_a_call_goes_to_the_endpoint_that_is_up() -> None:
             return [raw.status for _ in range(6) if await raw.ask(call("add")) == {}]
 
     assert run(scenario()) == [200] * 6
+
+
+def test_an_endpoint_that_says_it_is_not_well_is_passed_over() -> None:
+    async def ill(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await read_request(reader)
+        assert head.startswith(b"GET /healthz ")
+        writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+
+    async def scenario() -> dict[str, int]:
+        async with scripted(ill) as port:
+            policy = allow_all(port)
+            upstream = replace(policy.upstreams["here"], health="/healthz")
+            async with opened(replace(policy, upstreams={"here": upstream})) as gateway:
+                await until(lambda: gateway.running.gauges()["upstream_endpoints_up"] == 0)
+                return gateway.running.gauges()
+
+    assert run(scenario())["upstream_endpoints_up"] == 0
 
 
 @pytest.mark.parametrize("said", [b"", b"a\r\ndata: {}\n\n\xff\r\n", b"a\r\ndata: {}\n\n\r\n"])

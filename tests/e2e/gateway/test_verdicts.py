@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcpost.errors import PolicyError
 from mcpost.gateway.policy import Pattern, Policy, Rate, Rule
+from mcpost.gateway.policy_read import read_policy
 from tests.e2e.gateway.gateways import allow_all, opened, small, talking
 from tests.helpers.http import body, call, lines, listen, post
 from tests.helpers.loop import run
@@ -252,3 +254,11 @@ def test_the_access_log_is_one_json_object_a_request_without_arguments() -> None
     assert (found["method"], found["name"], found["rule"]) == ("tools/call", "add", "add")
     assert (found["status"], found["end"], found["upstream"]) == (200, "whole", "here")
     assert b"222" not in line
+
+
+def test_the_policy_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text("utf-8")
+
+    policy = read_policy(page.split("```toml")[1].split("```")[0])
+
+    assert [rule.id for rule in policy.rules] == ["calls-a-minute", "readers", "lists"]
