@@ -27,7 +27,6 @@ from mcpost.wire import jsonrpc
 from mcpost.wire.agreement import check_agreement
 from mcpost.wire.meta import parse_meta
 from mcpost.wire.mirror import NAMED
-from mcpost.wire.versions import LEGACY
 
 __all__ = ("Door", "Gateway", "Shared")
 
@@ -120,7 +119,7 @@ class Gateway(Application[Door]):
     def open(self, request: Request, exchange: Door) -> None:
         """Decide on a head; forward it, refuse it, or let the whole body come first."""
         if request.target not in self._paths and request.path.encode() not in self._paths:
-            exchange.respond(*_NOT_FOUND)
+            self._turn_away(request, exchange, _NOT_FOUND)
             return
         generation = self._shared.generation
         if request.method == "POST":
@@ -128,7 +127,7 @@ class Gateway(Application[Door]):
         else:
             found = self._plan_other(request, generation)
             if found is None:
-                exchange.respond(*_METHOD)
+                self._turn_away(request, exchange, _METHOD)
                 return
             plan = found
         hidden = hides_a_fact(request)
@@ -170,13 +169,10 @@ class Gateway(Application[Door]):
         if request.method not in {"GET", "DELETE"}:
             return None
         plan = generation.plan(request, self._listener)
-        version = plan.facts.version
-        if plan.verdict.action == "inspect" or (version is None or version in LEGACY):
-            if plan.verdict.action != "inspect":
-                return None
-            facts = plan.facts.with_body(request.method, None)
-            return generation.decide(request, facts, self._listener)
-        return None
+        if plan.verdict.action != "inspect":
+            return None
+        facts = plan.facts.with_body(request.method, None)
+        return generation.decide(request, facts, self._listener)
 
     def _inspect(self, request: Request, body: bytes, generation: Generation, plan: Plan) -> Plan:
         """Decide on a message of an earlier revision, by its body."""
@@ -233,6 +229,12 @@ class Gateway(Application[Door]):
         )
         shared.running.add(forward)
         return forward
+
+    def _turn_away(self, request: Request, exchange: Door, answer: Refusal) -> None:
+        """Refuse what no rule was asked about."""
+        verdict = Verdict("deny", status=answer.status)
+        facts = Facts(peer=request.peer)
+        self._refuse(exchange, Note(request.method, facts, verdict, time.perf_counter()), answer)
 
     def _refuse(self, exchange: Door, note: Note, answer: Refusal) -> None:
         exchange.respond(*answer)
