@@ -43,6 +43,8 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
         load_policy: Reads a policy, or raises what is wrong with it.
     """
 
+    group.command("demo")(_demo)
+
     @group.command()
     def run(
         policy: Annotated[Path, Argument(help="The policy, a TOML file.", show_default=False)],
@@ -93,23 +95,18 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
             trusts_forwarded=trust_forwarded,
             upstream_tls=_upstream_tls(upstream_ca),
         )
-        make = partial(
-            Running,
-            partial(load_policy, policy),
-            settings,
-            tls=_client_tls(certificate, key),
-            log=_open_log(access_log),
-        )
+        tls, log = _client_tls(certificate, key), _open_log(access_log)
+        make = partial(Running, partial(load_policy, policy), settings, tls=tls, log=log)
         where = split_address(admin) if admin else None
         GatewayProcess(make, where, drain_grace).serve_until_signal(_announce)
 
-    @group.command()
-    def demo() -> None:
-        """Show a call under another name, and who stops it."""
-        # The other verbs need no server.
-        from mcpost.cli.gateway_demo import demo as show_demo
 
-        show_demo()
+def _demo() -> None:
+    """Show a call under another name, and who stops it."""
+    # The other verbs need no server.
+    from mcpost.cli.gateway_demo import demo
+
+    demo()
 
 
 def _announce(running: Running) -> None:
