@@ -42,7 +42,6 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
         group: The verbs of `mcpost gateway`.
         load_policy: Reads a policy, or raises what is wrong with it.
     """
-
     group.command("demo")(_demo)
 
     @group.command()
