@@ -60,10 +60,11 @@ def failed(error: CallFailed) -> Refusal:
     502 where the upstream cannot be reached or speaks no HTTP, 503 where too many wait for it, 504
     where time ran out.
     """
+    lines: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(error, PoolFull):
         status, lines = 503, ((b"retry-after", b"1"),)
     else:
-        status, lines = 504 if isinstance(error, TimedOut) else 502, ()
+        status = 504 if isinstance(error, TimedOut) else 502
     reason = {ConnectFailed: "the upstream cannot be reached", PoolFull: "the upstream is busy"}
     # What is wrong with an upstream, and where it is, is for the log and not for a client.
     text = reason.get(type(error), "the upstream gave no answer")
