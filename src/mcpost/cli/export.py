@@ -10,6 +10,7 @@ from typer import Option
 
 from mcpost.cli.gateway import File, load_policy
 from mcpost.gateway.export.envoy import to_envoy
+from mcpost.gateway.export.nginx import to_nginx
 
 __all__ = ("export",)
 
@@ -18,6 +19,7 @@ class Engine(StrEnum):
     """The engines that can be written for."""
 
     ENVOY = "envoy"
+    NGINX = "nginx"
 
 
 def export(
@@ -26,5 +28,7 @@ def export(
 ) -> None:
     """Print a policy as the configuration of another engine; what it cannot say is an error."""
     found = load_policy(policy)
-    assert to is Engine.ENVOY
-    print(json.dumps(to_envoy(found), indent=2))
+    if to is Engine.ENVOY:
+        print(json.dumps(to_envoy(found), indent=2))
+    else:
+        print(to_nginx(found), end="")

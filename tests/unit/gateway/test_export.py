@@ -8,6 +8,7 @@ import pytest
 
 from mcpost.errors import PolicyError
 from mcpost.gateway.export.envoy import to_envoy
+from mcpost.gateway.export.nginx import to_nginx
 from mcpost.gateway.policy_read import read_policy
 
 TOP = """
@@ -77,3 +78,25 @@ def test_a_rate_becomes_a_bucket_that_fills_as_fast() -> None:
     text = json.dumps(to_envoy(read_policy(TOP + rule)))
     bucket = '{"max_tokens": 20, "tokens_per_fill": 5, "fill_interval": "0.050000000s"}'
     assert bucket in text
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        'action = "allow"\nprincipal = "ann"',
+        'action = "deny"\nparam.City = { present = true }',
+        'action = "deny"\nparam.City = ""',
+        'action = "deny"\nparam."a_b" = "x"',
+        'action = "allow"\nrate = { requests = 1, per = 100 }',
+        'action = "allow"\nshard = "claim.t"',
+    ],
+)
+def test_a_rule_that_nginx_cannot_express_is_an_error_that_names_it(condition: str) -> None:
+    policy = read_policy(f'{TOP}[[rules]]\nid = "mine"\n{condition}\n', "p.toml")
+    with pytest.raises(PolicyError, match=r"p\.toml:8 rules\[0\] 'mine' cannot be said to nginx"):
+        to_nginx(policy)
+
+
+def test_nginx_asks_no_endpoint_for_its_health() -> None:
+    with pytest.raises(PolicyError, match=r"upstreams\.a\.health"):
+        to_nginx(read_policy(TOP))
