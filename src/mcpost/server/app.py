@@ -83,6 +83,8 @@ class Server:
         expose_errors: bool = False,
         bus: Bus | None = None,
     ) -> None:
+        if not name:
+            raise UsageError("a server has a name, which its callers see")
         self.limits = limits
         self.bus: Bus = MemoryBus() if bus is None else bus
         info = Implementation(

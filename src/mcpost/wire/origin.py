@@ -127,6 +127,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _list(texts: Iterable[str], setting: str) -> Iterable[str]:
+    """Refuse one text where a list is meant: it would be taken for a list of characters."""
+    if isinstance(texts, str):
+        raise UsageError(f"{setting} is a list: write [{texts!r}]")
+    return texts
+
+
 class Origins:
     """The origins that may call.
 
@@ -144,7 +151,7 @@ class Origins:
     __slots__ = ("_allowed", "_any", "_decide", "_loopback", "_null")
 
     def __init__(self, allowed: Iterable[str] = (), *, loopback: bool = True) -> None:
-        texts = {text.removesuffix("/") for text in allowed}
+        texts = {text.removesuffix("/") for text in _list(allowed, "origins")}
         self._any = "*" in texts
         self._null = "null" in texts
         self._loopback = loopback
@@ -203,7 +210,7 @@ class Hosts:
     __slots__ = ("_allowed", "_any", "_decide", "_loopback")
 
     def __init__(self, allowed: Iterable[str] = (), *, loopback: bool = True) -> None:
-        texts = set(allowed)
+        texts = set(_list(allowed, "hosts"))
         self._any = "*" in texts
         self._loopback = loopback
         self._allowed = frozenset(_read_host(text) for text in texts - {"*"})

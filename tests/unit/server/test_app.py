@@ -221,3 +221,8 @@ def test_importing_the_package_loads_no_engine(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
 
     assert (done.returncode, done.stdout.strip()) == (0, "[]")
+
+
+def test_a_server_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="has a name"):
+        Server("")

@@ -182,3 +182,9 @@ def test_a_configured_host_without_a_port_admits_every_port() -> None:
 def test_a_setting_that_is_no_host_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="no host"):
         Hosts(["http://a"])
+
+
+@pytest.mark.parametrize(("kind", "setting"), [(Origins, "origins"), (Hosts, "hosts")])
+def test_one_text_in_place_of_a_list_is_refused(kind: type, setting: str) -> None:
+    with pytest.raises(UsageError, match=f"{setting} is a list"):
+        kind("https://app.example.com")
