@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from mcpost import Context, Mirror, Server
 from mcpost.limits import ServerLimits
 from mcpost.server.head import Answer, Head, HeaderLines
+from mcpost.server.refusals import json_answer
 
 VERSION = "2026-07-28"
 META = {
@@ -87,6 +88,9 @@ class RecordingDoor:
     def answer(self, answer: Answer) -> None:
         self.answers.append(answer)
         self._changed.set()
+
+    def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
+        self.answer(json_answer(status, body, lines))
 
     def start(self, status: int, headers: HeaderLines) -> None:
         self.heads.append((status, dict(headers)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcpost.http11.encode import HeaderLines
 from mcpost.http11.exchange import Exchange
-from mcpost.http11.head import Request
+from mcpost.http11.head import KnownHeads, Request
 
 if TYPE_CHECKING:
     from mcpost.http11.server import ServerConnection
@@ -36,6 +36,9 @@ class Application(Protocol[E_contra]):
 
 class Owner(Protocol):
     """Whom a connection tells about itself."""
+
+    heads: KnownHeads
+    """What clients of the application say again and again."""
 
     def made(self, connection: ServerConnection[Any]) -> bool:
         """A client has connected; whether there is room for it."""

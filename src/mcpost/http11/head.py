@@ -36,7 +36,8 @@ _SINGLE = (b"host", b"content-length", b"transfer-encoding", b"expect")
 
 _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT")}
 
-_SECRETS = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key"})
+# Secrets, and what changes while the body is waited for.
+_UNKEPT = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key", b"expect"})
 _MAX_KNOWN = 512
 _MAX_KNOWN_LENGTH = 1024
 
@@ -98,6 +99,10 @@ class Request(_Fields):
     """Whether the client waits for `100 Continue` before it sends the body."""
     peer: str | None = None
     """Address of the client, `None` for a Unix socket."""
+    note: Any = None
+    """What the application keeps about this head. A head that comes again to the byte from the same
+    address is the same `Request`, so what was found out about it need not be found out again; all
+    else of it must not be changed."""
 
     def __init__(self, method: bytes, target: bytes, minor: int) -> None:
         self.method: str = _METHODS.get(method) or method.decode("ascii")
@@ -195,7 +200,7 @@ class Response(_Fields):
 
 
 class KnownHeads:
-    """Heads of requests that were read before.
+    """Heads of requests that were read before, by one application.
 
     A client says much the same with every request on a connection, often to the byte. What was
     read once need not be read again; the number and the length of what is kept are bounded, and a
@@ -205,24 +210,28 @@ class KnownHeads:
     __slots__ = ("_heads",)
 
     def __init__(self) -> None:
-        self._heads: dict[bytes, dict[str, Any]] = {}
+        self._heads: dict[bytes, Request] = {}
 
-    def get(self, head: bytes) -> Request | None:
-        """Give a request with this very head, as if it had been read."""
-        members = self._heads.get(head)
-        if members is None:
-            return None
-        request = Request.__new__(Request)
-        request.__dict__.update(members)
-        return request
+    def get(self, head: bytes, peer: str | None) -> Request | None:
+        """Give the request with this very head from this address, if it was read before."""
+        request = self._heads.get(head)
+        if request is None or request.peer == peer:
+            return request
+        # Of another client: the same words, but what was noted about it may depend on the address.
+        other = Request.__new__(Request)
+        other.__dict__.update(request.__dict__)
+        other.peer = peer
+        other.note = None
+        self._heads[head] = other
+        return other
 
     def put(self, head: bytes, request: Request) -> None:
         """Keep what was read."""
-        if len(head) > _MAX_KNOWN_LENGTH or not _SECRETS.isdisjoint(request.fields):
+        if len(head) > _MAX_KNOWN_LENGTH or not _UNKEPT.isdisjoint(request.fields):
             return
         if len(self._heads) >= _MAX_KNOWN:
             self._heads.clear()
-        self._heads[head] = request.__dict__.copy()
+        self._heads[head] = request
 
 
 def parse_request(data: bytes, match: Match[bytes], limits: MessageLimits) -> Request:

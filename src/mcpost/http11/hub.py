@@ -14,8 +14,6 @@ import asyncio
 from typing import Final, Protocol
 
 from mcpost.http11.encode import DateLine
-from mcpost.http11.head import KnownHeads
-from mcpost.http11.limits import MessageLimits
 
 __all__ = ("NEVER", "Hub", "Timed", "Turned")
 
@@ -55,11 +53,10 @@ class Hub:
             is looked at in between, which costs next to nothing.
     """
 
-    __slots__ = ("_at", "_dirty", "_heads", "_ring", "_size", "_timer", "dates", "loop", "tick")
+    __slots__ = ("_at", "_dirty", "_ring", "_size", "_timer", "dates", "loop", "tick")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: float) -> None:
         self.loop = loop
-        self._heads: dict[MessageLimits, KnownHeads] = {}
         self.tick = tick
         self.dates = DateLine()
         self._ring: list[set[Timed]] = [set() for _ in range(_SLOTS)]
@@ -67,10 +64,6 @@ class Hub:
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
         self._dirty: list[Turned] = []
-
-    def heads(self, limits: MessageLimits) -> KnownHeads:
-        """What clients of this loop say again and again, by the limits that it was read under."""
-        return self._heads.setdefault(limits, KnownHeads())
 
     def watch(self, timed: Timed) -> None:
         """Look after a deadline; call it again when one has moved nearer."""

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
+from mcpost.http11.head import KnownHeads
 from mcpost.http11.hub import Hub
 from mcpost.http11.limits import ConnectionLimits
 from mcpost.http11.server import ServerConnection
@@ -55,6 +56,8 @@ class Listener(Generic[E]):
     ) -> None:
         self.hub = hub
         """Shared by all connections; a `Pool` may use it too."""
+        self.heads = KnownHeads()
+        """What clients say again and again."""
         self._application = application
         self._exchange = exchange
         self._limits = limits

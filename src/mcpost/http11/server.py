@@ -99,7 +99,7 @@ class ServerConnection(Connection, Generic[E]):
         limits: ConnectionLimits,
     ) -> None:
         super().__init__(hub, limits.write_timeout, limits.min_write)
-        self._heads = hub.heads(limits.message)
+        self._heads = owner.heads
         self._application = application
         self._make_exchange = exchange
         self._owner = owner
@@ -189,7 +189,7 @@ class ServerConnection(Connection, Generic[E]):
 
     def _run(self, data: bytes) -> None:
         """Use the bytes up to the first that has to wait, and keep the rest."""
-        self._running = self._corked = True
+        self._running = True
         self._rest = b""
         start, end = 0, len(data)
         try:
@@ -218,8 +218,8 @@ class ServerConnection(Connection, Generic[E]):
 
     def _take_head(self, data: bytes, start: int) -> int:
         """Use one head, and its body if it is there; the start itself means: not whole yet."""
-        after = data.find(_END, start + self._scanned) + len(_END)
-        request = self._heads.get(data[start:after]) if after >= len(_END) else None
+        after = data.find(_END, start + self._scanned) + 4
+        request = self._heads.get(data[start:after], self._peer) if after >= 4 else None
         if request is None:
             match = None if self._scanned else REQUEST_HEAD.match(data, start)
             if match is None:
@@ -228,18 +228,22 @@ class ServerConnection(Connection, Generic[E]):
                     return start
             request = parse_request(data, match, self._limits.message)
             after = match.end()
+            request.peer = self._peer
             self._heads.put(match[0], request)
         self._scanned = 0
         # What is due later than the hub believes costs nothing: see Hub.
         self._read_by = NEVER
         start = after
         length = request.length
-        request.peer = self._peer
         self._request = request
         self.keep = request.keep_alive
         self.minor = request.minor
         self._state = _BODY if length else _ANSWER
         exchange = self._exchange = self._make_exchange(self, request)
+        end = start + length
+        if len(data) > end:
+            # The answer leaves in one write with those of the requests behind this one.
+            self._corked = True
         self._application.open(request, exchange)
         if self._exchange is not exchange:
             return start
@@ -247,9 +251,11 @@ class ServerConnection(Connection, Generic[E]):
             return self._whole(b"", start)
         if length > self._limits.message.max_body:
             raise self._too_large()
-        if 0 < length <= len(data) - start and self.sink is None:
+        if length > 0 and end <= len(data) and self.sink is None:
             self._state = _ANSWER
-            return self._whole(data[start : start + length], start + length)
+            self._request = None
+            self._application.handle(request, data[start:end], exchange)
+            return end
         if start < len(data):
             request.expects = False
         if not self._held_body:

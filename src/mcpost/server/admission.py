@@ -26,7 +26,7 @@ class Admission:
         loop: The event loop.
         limits: Calls at once, calls in the queue, and the time in it.
 
-    Next: whoever got a place from `enter_nowait` or `wait_place` calls `leave` once.
+    Next: whoever got a place from `enter`, `enter_nowait` or `wait_place` calls `leave` once.
     """
 
     __slots__ = ("_limits", "_loop", "_queue", "running")
@@ -49,6 +49,15 @@ class Admission:
             return False
         self.running += 1
         return True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a place is free."""
+        return self.running < self._limits.max_calls
+
+    def enter(self) -> None:
+        """Take a place for a call that runs already."""
+        self.running += 1
 
     def check_queue(self) -> Refused | None:
         """Tell whether one more may wait: `None`, or what to answer instead."""

@@ -230,6 +230,10 @@ class AsgiDoor:
         """Take the whole answer; `finish` sends it."""
         self._answer = answer
 
+    def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
+        """Take the whole answer, an object of JSON."""
+        self._answer = refusals.json_answer(status, body, lines)
+
     def start(self, status: int, headers: HeaderLines) -> None:
         """Take the head of a stream; it goes out with the first piece."""
         self._streams = True

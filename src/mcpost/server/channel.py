@@ -83,6 +83,10 @@ class _LineDoor:
         self._channel.finish(self._id)
         self._channel.say(answer.body)
 
+    def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
+        self._channel.finish(self._id)
+        self._channel.say(body)
+
     def start(self, status: int, headers: HeaderLines) -> None:
         """A line has no head."""
 

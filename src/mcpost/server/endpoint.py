@@ -37,6 +37,7 @@ from mcpost.server.features import Features
 from mcpost.server.gate import Gate
 from mcpost.server.head import Answer, Door, Head
 from mcpost.server.listen import METHOD, Listen, Listens, can_listen, read_filter
+from mcpost.server.offers import ToolOffer
 from mcpost.server.pulse import Lane
 from mcpost.server.reply import Reply, Terms
 from mcpost.server.settings import Settings
@@ -158,6 +159,9 @@ class Endpoint:
         try:
             message = jsonrpc.decode_message(body)
             if type(message) is Request:
+                offer = self._features.express.find(head, message) if door.in_task else None
+                if offer is not None:
+                    return self._begin_express(offer, head, message, door)
                 return self._begin_request(head, message, parse_meta(message), door)
             if self._legacy is not None and era_of(head.headers, message) is Era.LEGACY:
                 return self._legacy.handle(head, body, message, door)
@@ -222,6 +226,26 @@ class Endpoint:
         room.thread = get_ident()
         self._room = room
         return room
+
+    def _begin_express(
+        self, offer: ToolOffer, head: Head, request: Request, door: Door
+    ) -> Rest | None:
+        """Begin a call on the short way; what it has not said yet is said on the way of all."""
+        room = self._here()
+        features = self._features
+        if room.draining or not room.crew.admission.is_free:
+            return self._begin_request(head, request, parse_meta(request), door)
+        try:
+            begun = features.express.begin(offer, head, request, door)
+        except InvalidParams:
+            return self._begin_request(head, request, parse_meta(request), door)
+        if begun is None:
+            return None
+        work = Work(door, head, request.id, room.crew)
+        call = Call(
+            request, parse_meta(request), work.note, headers=head.headers, principal=head.principal
+        )
+        return work.begin(call, features.go_on(call, begun))
 
     def _begin_request(
         self, head: Head, request: Request, meta: RequestMeta, door: Door

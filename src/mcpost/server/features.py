@@ -6,7 +6,7 @@ utilities/completion, utilities/pagination (F-04), utilities/caching (F-05).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from mcpost.errors import InternalError, InvalidParams, MethodNotFound, NotFound, ToolError
 from mcpost.limits import ServerLimits
 from mcpost.server.call import Call, Carried
+from mcpost.server.express import Begun, Express
 from mcpost.server.offers import (
     CacheHints,
     PromptOffer,
@@ -85,6 +86,8 @@ class Features:
         self.resources: Registry[ResourceOffer] = Registry("resource", _definition, size)
         self.templates: Registry[TemplateOffer] = Registry("template", _definition, size)
         self.prompts: Registry[PromptOffer] = Registry("prompt", _definition, size)
+        self.express = Express(self.tools.get, self._finish_tool)
+        """The short way of most calls of tools."""
         self.completers: dict[tuple[str, str], Function] = {}
         """By prompt name or template, and argument."""
         # Every result says who made it; the bytes are made once.
@@ -220,15 +223,45 @@ class Features:
         return self._run_tool(call, offer.function, values)
 
     async def _run_tool(self, call: Call, function: Function, values: dict[str, Any]) -> Result:
+        if function.is_simple and call.era is Era.MODERN and not _is_retry(call.params):
+            # It can ask nothing and tell nothing, so there is nothing to keep for it.
+            work = self._runner.run(call, function, values)
+            return await self._tell_failure(call, self._finish_simple(call, function, work))
+        work = self._answer(call, function, values, function.result)
+        return await self._tell_failure(call, work)
+
+    def go_on(self, call: Call, begun: Begun) -> Coroutine[Any, Any, Result]:
+        """Go on with a call that has begun on the short way (`mcpost.server.express`).
+
+        Args:
+            call: The call.
+            begun: What is left of it.
+
+        Returns:
+            As `handle` for the tools that wait.
+        """
+        function = begun.offer.function
+        work = self._runner.guard(function, begun.rest)
+        return self._tell_failure(call, self._finish_simple(call, function, work))
+
+    async def _finish_simple(self, call: Call, function: Function, work: Awaitable[Any]) -> Result:
+        value = await work
+        if type(value) is not InputRequired:
+            return self.finish(call, function.result(value))
+        call.inputs = replay = Replay(call, self._sealer, self.limits)
+        return self.finish(call, replay.result(value))
+
+    def _finish_tool(self, offer: ToolOffer, value: Any) -> Result:
+        result = offer.function.result(value)
+        result.setdefault("resultType", "complete")
+        own = result.get("_meta")
+        result["_meta"] = {**own, **self._info} if own else self._meta
+        return result
+
+    async def _tell_failure(self, call: Call, work: Awaitable[Result]) -> Result:
+        """Make a result of what a tool failed with, if that is for the model to read."""
         try:
-            if function.is_simple and call.era is Era.MODERN and not _is_retry(call.params):
-                # It can ask nothing and tell nothing, so there is nothing to keep for it.
-                value = await self._runner.run(call, function, values)
-                if type(value) is not InputRequired:
-                    return self.finish(call, function.result(value))
-                call.inputs = replay = Replay(call, self._sealer, self.limits)
-                return self.finish(call, replay.result(value))
-            return await self._answer(call, function, values, function.result)
+            return await work
         except ToolError as error:
             text = str(error)
         except HandlerFailed as error:

@@ -17,12 +17,13 @@ from mcpost.server.cors import VARY, answer_preflight, lines_for
 from mcpost.server.head import Answer, Head, HeaderLines
 from mcpost.server.settings import Settings
 from mcpost.wire.accept import Accepted, is_json, parse_accept
+from mcpost.wire.agreement import Routing, read_routing
 from mcpost.wire.versions import Era, era_of
 
 __all__ = ("Gate",)
 
 _MAX_DIGITS: Final = 18
-_MAX_PASSED: Final = 256
+_MAX_PASSED: Final = 1024
 
 Lines = Mapping[bytes, bytes]
 """Values by name; of a name that stands twice the last."""
@@ -46,7 +47,9 @@ class Gate:
         self._others = others
         # A length of fewer digits than the bound has is within it.
         self._digits = len(str(settings.limits.max_body))
-        self._passed: dict[tuple[str | bytes | None, ...], tuple[Accepted, HeaderLines]] = {}
+        self._passed: dict[
+            tuple[str | bytes | None, ...], tuple[Accepted, HeaderLines, Routing | None]
+        ] = {}
         # What earlier revisions do with GET and DELETE is nothing that this one allows (T-02).
         allowed = ["POST", "OPTIONS"] if settings.varies else ["POST"]
         self._not_allowed = refusals.refusal(
@@ -89,15 +92,21 @@ class Gate:
             lines.get(b"origin"),
             lines.get(b"content-type"),
             lines.get(b"accept"),
+            lines.get(b"mcp-protocol-version"),
+            lines.get(b"mcp-method"),
+            lines.get(b"mcp-name"),
         )
         passed = self._passed.get(said)
         length = lines.get(b"content-length", b"0")
         if passed is not None and length.isdigit() and len(length) < self._digits:
-            head.accepted, head.lines = passed
+            head.accepted, head.lines, head.routing = passed
             return None
         refusal = self._check_lines(head, lines, _NONE)
-        if refusal is None and head.method == "POST" and len(self._passed) < _MAX_PASSED:
-            self._passed[said] = head.accepted, head.lines
+        if refusal is None and head.method == "POST":
+            head.routing = read_routing(head.headers, lines)
+            if len(self._passed) >= _MAX_PASSED:
+                self._passed.clear()
+            self._passed[said] = head.accepted, head.lines, head.routing
         return refusal
 
     async def check_caller(self, head: Head) -> Answer | None:
@@ -111,6 +120,7 @@ class Gate:
                 head.principal = await authenticate(head)
             except Refused as refused:
                 refusal = refusals.answer_refused(refused, head.lines)
+        head.routing = read_routing(head.headers, lines)
         return refusal or self._check_content(head, lines, twice)
 
     def _check_lines(self, head: Head, lines: Lines, twice: Names) -> Answer | None:

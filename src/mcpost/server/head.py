@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mcpost.server.call import Principal
 from mcpost.wire.accept import BOTH, Accepted
+from mcpost.wire.agreement import Routing
 
 __all__ = ("JSON", "STREAM", "Answer", "Door", "Head", "HeaderLines")
 
@@ -41,7 +42,17 @@ class Head:
             repeated any one.
     """
 
-    __slots__ = ("accepted", "fields", "headers", "lines", "method", "path", "peer", "principal")
+    __slots__ = (
+        "accepted",
+        "fields",
+        "headers",
+        "lines",
+        "method",
+        "path",
+        "peer",
+        "principal",
+        "routing",
+    )
 
     def __init__(
         self,
@@ -62,6 +73,8 @@ class Head:
         """The forms of an answer that the caller takes."""
         self.lines: HeaderLines = ()
         """Header lines that every answer to this request carries."""
+        self.routing: Routing | None = None
+        """What the mirrored headers say, where they say it plainly."""
 
     def get(self, name: bytes) -> bytes | None:
         """The value of the only line of a name; `None` if there is none, or more than one."""
@@ -91,6 +104,9 @@ class Door(Protocol):
 
     def answer(self, answer: Answer) -> None:
         """Send one whole answer."""
+
+    def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
+        """Send one whole answer of a JSON object, with some header lines besides its own."""
 
     def start(self, status: int, headers: HeaderLines) -> None:
         """Send the head of a stream."""

@@ -17,14 +17,14 @@ import asyncio
 import contextvars
 import types
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 __all__ = ("Host",)
 
 
 class Host:
-    """Starts coroutines on one event loop.
+    """Starts work on one event loop.
 
     Args:
         loop: The loop.
@@ -40,19 +40,23 @@ class Host:
         self._task: asyncio.Task[None] | None = None
         self._cell: list[Generator[Any, Any, Any]] = []
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-        """Start a coroutine, as `create_task` does, and take its first step at once.
+    def start(
+        self, begin: Callable[..., Coroutine[Any, Any, None] | None], *args: Any
+    ) -> asyncio.Task[None] | None:
+        """Begin some work at once, as in a task of its own.
 
         To be called where no task runs, as in a callback of a protocol.
 
         Args:
-            work: A coroutine that has not been started.
+            begin: What does as much of the work as can be done without waiting, and gives the rest
+                of it, a coroutine that has not been started; `None` if there is none.
+            args: What it is called with.
 
         Returns:
-            The task that goes on with it; `None` where the first step was its last.
+            The task that goes on with the rest; `None` where there is none.
 
         Raises:
-            BaseException: What the coroutine raised in its first step.
+            BaseException: What was raised before the work had to wait.
         """
         task = self._task
         if task is None:
@@ -63,6 +67,9 @@ class Host:
         context = contextvars.copy_context()
         _enter_task(self.loop, task)
         try:
+            work = context.run(begin, *args)
+            if work is None:
+                return None
             waited_for = context.run(work.send, None)
         except StopIteration:
             return None

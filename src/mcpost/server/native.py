@@ -70,6 +70,10 @@ class NativeDoor(Exchange):
             headers = _JSON_LINES
         self.respond(status, headers, body)
 
+    def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
+        """Send one whole answer of a JSON object."""
+        self.respond(status, (JSON, *lines) if lines else _JSON_LINES, body)
+
 
 class LoggedDoor(NativeDoor):
     """A door that logs each answer."""
@@ -115,6 +119,15 @@ class NativeApp(Application[NativeDoor]):
 
     def open(self, request: Request, exchange: NativeDoor) -> None:
         """Refuse a request by its head, or let its body come."""
+        head = request.note
+        if head is None:
+            self._judge(request, exchange)
+        else:
+            # This very head was let pass before.
+            exchange.head = head
+            exchange.admitted = True
+
+    def _judge(self, request: Request, exchange: NativeDoor) -> None:
         paths = self._paths
         path = None if paths is None else paths.get(request.target)
         if path is None:
@@ -133,7 +146,9 @@ class NativeApp(Application[NativeDoor]):
             self._spawn(self._admit(head, exchange))
             return
         refusal = endpoint.check_head(head)
-        if refusal is not None:
+        if refusal is None:
+            request.note = head
+        else:
             exchange.answer(refusal)
 
     def handle(self, request: Request, body: bytes, exchange: NativeDoor) -> None:
@@ -144,17 +159,23 @@ class NativeApp(Application[NativeDoor]):
         host = self._host
         if host is None or host.loop is not exchange.loop:
             host = self._host = Host(exchange.loop)
-        exchange.task = host.start(self._serve(body, exchange))
+        # In a task from the beginning: most handlers need no second step, and then nothing has to
+        # be kept of the call.
+        exchange.task = host.start(self._begin, body, exchange)
 
-    async def _serve(self, body: bytes, exchange: NativeDoor) -> None:
-        # In the task from the beginning: most handlers need no second step, and then nothing has
-        # to be kept of the call.
+    def _begin(self, body: bytes, exchange: NativeDoor) -> Coroutine[Any, Any, None] | None:
         try:
             rest = self.endpoint.begin(exchange.head, body, exchange)
-            if rest is not None:
-                await rest
         except BaseException:
             # Nobody else would tell the peer that there will be no answer.
+            exchange.abort()
+            raise
+        return None if rest is None else self._go_on(rest, exchange)
+
+    async def _go_on(self, rest: Coroutine[Any, Any, None], exchange: NativeDoor) -> None:
+        try:
+            await rest
+        except BaseException:
             exchange.abort()
             raise
 
@@ -185,7 +206,9 @@ class NativeApp(Application[NativeDoor]):
         if exchange.body is None:
             exchange.resume()
             return
-        await self._serve(exchange.body, exchange)
+        rest = self._begin(exchange.body, exchange)
+        if rest is not None:
+            await rest
 
 
 def connection_limits(limits: ServerLimits) -> ConnectionLimits:

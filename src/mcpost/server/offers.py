@@ -68,6 +68,8 @@ class ToolOffer:
 
     definition: Tool
     function: Function
+    is_express: bool = False
+    """Whether it may take the short way: see `mcpost.server.express`."""
 
 
 @dataclass(slots=True)

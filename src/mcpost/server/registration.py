@@ -124,7 +124,8 @@ def make_tool(
         icons=list(icons) or None,
         meta=meta,
     )
-    return ToolOffer(definition, compiled)
+    is_express = compiled.is_simple and compiled.is_async and not compiled.mirror.marks
+    return ToolOffer(definition, compiled, is_express)
 
 
 def make_resource(

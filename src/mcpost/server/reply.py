@@ -18,7 +18,6 @@ import msgspec
 from mcpost.errors import WireError
 from mcpost.server.head import STREAM, Answer, Door, Head
 from mcpost.server.pulse import Lane
-from mcpost.server.refusals import json_answer
 from mcpost.wire import jsonrpc
 from mcpost.wire.exchange import Effect, Event, State, step
 from mcpost.wire.sse import COMMENT, encode_event
@@ -164,7 +163,7 @@ class Reply:
         if self.state is State.UNDECIDED and self._accepted.json:
             # The row of the table that almost every answer takes, written out.
             self.state = State.ANSWERED
-            self._door.answer(json_answer(status, message, self._lines))
+            self._door.answer_json(status, message, self._lines)
             return
         if not self._accepted.json and status == OK and self.state is State.UNDECIDED:
             # A caller that takes streams only gets a stream of one event.
@@ -172,7 +171,7 @@ class Reply:
         self.state, effects = step(self.state, Event.FINAL)
         for effect in effects:
             if effect is Effect.SEND_JSON:
-                self._door.answer(json_answer(status, message, self._lines))
+                self._door.answer_json(status, message, self._lines)
             elif effect is Effect.SEND_LAST_EVENT:
                 self._door.write(encode_event(message))
             elif effect is Effect.END:

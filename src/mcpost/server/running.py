@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpost.errors import InternalError, NotFound, ToolError, WireError
@@ -68,6 +68,9 @@ class Runner:
             HandlerFailed: It raised something else; that is in the log.
             LeftToAsk: It asked, and the answer is not there yet.
         """
+        return await self.guard(function, self._run(call, function, values))
+
+    async def _run(self, call: Call, function: Function, values: dict[str, Any]) -> Any:
         leave_trace = enter_trace(call.meta.raw) if "traceparent" in call.meta.raw else None
         try:
             if not function.is_simple:
@@ -75,6 +78,22 @@ class Runner:
             if function.is_async:
                 return await function.call(**values)
             return await self._run_plain(function.call, values)
+        finally:
+            if leave_trace is not None:
+                leave_trace()
+
+    async def guard(self, function: Function, work: Awaitable[Any]) -> Any:
+        """Wait for a function's work, and tell what it raises.
+
+        Args:
+            function: The function.
+            work: Its work, which may have begun.
+
+        Returns, Raises:
+            As `run`.
+        """
+        try:
+            return await work
         except _PASS:
             raise
         except BaseExceptionGroup as group:
@@ -86,9 +105,6 @@ class Runner:
         except (Exception, SystemExit) as error:
             # `sys.exit` in one tool is no reason to end the server.
             raise self._failed(function, error) from error
-        finally:
-            if leave_trace is not None:
-                leave_trace()
 
     def _failed(self, function: Function, error: BaseException) -> HandlerFailed:
         logger.error("%s failed", function.name, exc_info=error)

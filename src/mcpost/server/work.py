@@ -121,37 +121,45 @@ class Work(Reply):
         self.task: asyncio.Task[Any] | None = None
         """The task that runs the handler, while it has to wait."""
 
-    def begin(self, call: Call) -> Coroutine[Any, Any, None] | None:
+    def begin(
+        self, call: Call, outcome: Coroutine[Any, Any, Outcome] | None = None
+    ) -> Coroutine[Any, Any, None] | None:
         """Start the call.
+
+        Args:
+            call: The call.
+            outcome: What it comes to, where it has begun already; it has its place in any case.
 
         Returns:
             `None` if it is answered already, else the rest of it, to be awaited in a task.
         """
         admission = self._crew.admission
-        if not admission.enter_nowait():
+        if outcome is not None:
+            admission.enter()
+        elif not admission.enter_nowait():
             refused = admission.check_queue()
             if refused is None:
                 return self._run(call, self._wait_and_handle(call), has_place=False)
             self.refuse(answer_refused(refused, self._lines, self.id))
             return None
         try:
-            outcome = self._crew.handle(call)
+            found = self._crew.handle(call) if outcome is None else outcome
             # Asked first, because asking an abstract class takes longer than the rest of this.
-            if type(outcome) is types.CoroutineType:
+            if type(found) is types.CoroutineType:
                 if not self._door.in_task:
                     # Without a task the handler could not use timeouts, nor be cancelled.
-                    return self._run(call, outcome)
+                    return self._run(call, found)
                 try:
                     # Most handlers need no second step, and so no frame of ours.
-                    waited_for = outcome.send(None)
+                    waited_for = found.send(None)
                 except StopIteration as stop:
                     self.result(stop.value)
                 else:
-                    return self._run(call, resume(outcome, waited_for))
-            elif isinstance(outcome, Awaitable):
-                return self._run(call, outcome)
+                    return self._run(call, resume(found, waited_for))
+            elif isinstance(found, Awaitable):
+                return self._run(call, found)
             else:
-                self.result(outcome)
+                self.result(found)
         except WireError as error:
             self.error(error)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the handler boundary

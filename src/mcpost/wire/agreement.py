@@ -22,7 +22,10 @@ from mcpost.wire.jsonrpc import Request
 from mcpost.wire.meta import RequestMeta
 from mcpost.wire.mirror import NAMED, Mirror, value_at
 
-__all__ = ("NAMED", "check_agreement")
+__all__ = ("NAMED", "Routing", "check_agreement", "read_routing")
+
+Routing = tuple[str, str, str | None]
+"""The version, the method and, where the method carries one, the name of a request."""
 
 _VERSION: Final = b"mcp-protocol-version"
 _METHOD: Final = b"mcp-method"
@@ -31,7 +34,6 @@ _ROUTING: Final = frozenset({_VERSION, _METHOD, _NAME})
 _SENTINEL: Final = b"=?base64?"
 _BLANKS: Final = b" \t"
 _MAX_PLAIN: Final = 256
-_NOTHING: Final = object()
 
 
 def check_agreement(
@@ -63,8 +65,10 @@ def check_agreement(
         tool = params.get("name")
         mirror = mirror_of(tool) if type(tool) is str else None
     found = dict(headers) if fields is None else fields
-    if len(found) == len(headers) and _agrees_plainly(found, request, meta, mirror):
-        return None
+    if mirror is None or not mirror.marks:
+        routing = read_routing(headers, found)
+        if routing is not None and routing == _routing_of(request, meta):
+            return None
     problem = None
     if len(found) != len(headers):
         problem = _find_double(headers, mirror)
@@ -82,33 +86,51 @@ def check_agreement(
     return HeaderMismatch(f"Header mismatch: {problem}", request_id=request.id)
 
 
-def _agrees_plainly(
-    found: Mapping[bytes, bytes], request: Request, meta: RequestMeta, mirror: Mirror | None
-) -> bool:
-    """Whether all is well to the byte, as it is with most requests; `False` says nothing."""
-    if mirror is not None and mirror.marks:
-        return False
-    if found.get(_VERSION) != _plain(meta.protocol_version):
-        return False
-    if found.get(_METHOD) != _plain(request.method):
-        return False
+def read_routing(
+    headers: Sequence[tuple[bytes, bytes]], fields: Mapping[bytes, bytes]
+) -> Routing | None:
+    """Read what the headers say, where they say it plainly.
+
+    A body that says the same to the letter agrees with them, whatever else there is in it, if the
+    tool that it calls has no marked parameters.
+
+    Args:
+        headers: As for `check_agreement`.
+        fields: The same by name.
+
+    Returns:
+        What they say; `None` where a header is missing, doubled, encoded, long or malformed. That
+        says nothing: `check_agreement` then tells.
+    """
+    if len(fields) != len(headers):
+        return None
+    version = _read_plain(fields.get(_VERSION))
+    method = _read_plain(fields.get(_METHOD))
+    if version is None or method is None:
+        return None
+    if method not in NAMED:
+        return version, method, None
+    name = _read_plain(fields.get(_NAME))
+    return None if name is None else (version, method, name)
+
+
+def _routing_of(request: Request, meta: RequestMeta) -> Routing:
     source = NAMED.get(request.method)
-    if source is None:
-        return True
-    name = request.params.get(source)
-    return type(name) is str and found.get(_NAME) == _plain(name)
+    name = None if source is None else request.params.get(source)
+    return meta.protocol_version, request.method, name
 
 
-def _plain(text: str) -> object:
-    """The header value that stands for a text as it is; something equal to none where none does."""
-    return _encode_plain(text) if len(text) <= _MAX_PLAIN else _NOTHING
+def _read_plain(value: bytes | None) -> str | None:
+    """The text that a header value stands for as it is; `None` where it is not that simple."""
+    return None if value is None or len(value) > _MAX_PLAIN else _decode_plain(value)
 
 
 @lru_cache(maxsize=1024)
-def _encode_plain(text: str) -> object:
-    if not text.isascii() or not text or encode_value(text) != text:
-        return _NOTHING
-    return text.encode("ascii")
+def _decode_plain(value: bytes) -> str | None:
+    if not value.isascii() or not value:
+        return None
+    text = value.decode("ascii")
+    return text if encode_value(text) == text else None
 
 
 def _find_double(headers: Sequence[tuple[bytes, bytes]], mirror: Mirror | None) -> str | None:

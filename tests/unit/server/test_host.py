@@ -25,7 +25,7 @@ def outside(*works: Callable[[list[Any]], Coroutine[Any, Any, None]]) -> list[An
         host = Host(loop)
 
         def start() -> None:
-            tasks = [host.start(work(noted)) for work in works]
+            tasks = [host.start(work, noted) for work in works]
             begun.set_result([task for task in tasks if task is not None])
 
         loop.call_soon(start)
@@ -102,7 +102,7 @@ def test_what_a_coroutine_raises_in_its_first_step_is_raised() -> None:
 
         def start() -> None:
             with pytest.raises(LookupError) as info:
-                Host(loop).start(breaks([]))
+                Host(loop).start(breaks, [])
             caught.set_result(info.type)
 
         loop.call_soon(start)
