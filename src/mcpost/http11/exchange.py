@@ -119,8 +119,7 @@ class Exchange:
             self._check_gone()
             return
         connection = self._connection
-        head = encode_response(status, headers)
-        lines = self._head_lines(head)
+        lines = self._head_lines(encode_response(status, headers))
         if status in _BODILESS:
             data = lines + b"\r\n"
         elif self._bare:
@@ -129,6 +128,30 @@ class Exchange:
             data = b"%bcontent-length: %d\r\n\r\n%b" % (lines, len(body), body)
         self.state = _OVER
         connection.send(data)
+        connection.finish()
+
+    def respond_with(self, head: Encoded, body: bytes) -> None:
+        """Send a whole answer, with a head that was encoded before.
+
+        Args:
+            head: Made by `encode_response`; its status has content, and it has no `date` and no
+                `connection`.
+            body: The content.
+
+        Raises:
+            Misuse: There is an answer already.
+        """
+        if self.state is not _WAITING:
+            self._check_gone()
+            return
+        connection = self._connection
+        date = connection.date_line()
+        more = b"" if connection.keeps() else b"connection: close\r\n"
+        self.state = _OVER
+        connection.send(
+            b"%b%b%bcontent-length: %d\r\n\r\n%b"
+            % (head.lines, date, more, len(body), b"" if self._bare else body)
+        )
         connection.finish()
 
     # A stream.

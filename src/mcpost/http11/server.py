@@ -362,9 +362,9 @@ class ServerConnection(Connection, Generic[E]):
         """Decide, with the head of an answer, whether the connection outlives it."""
         if self._draining:
             self.keep = False
-        request = self._request
-        if self.keep and self._state is _BODY and request is not None:
+        if self.keep and self._state is _BODY and self._request is not None:
             # The rest of the body has to be read first; whoever waits for 100 may not send one.
+            request = self._request
             short = 0 < request.length <= self._limits.max_discard
             self.keep = short and not request.expects
         return self.keep
@@ -406,7 +406,9 @@ class ServerConnection(Connection, Generic[E]):
         if self._received:
             self._received = 0
             self._collected = bytearray()
-        self._expect_by(self._hub.loop.time() + self._limits.idle_timeout)
+        self._read_by = due = self._hub.loop.time() + self._limits.idle_timeout
+        if due < self.deadline:
+            self._keep_deadline()
         if self._running:
             return
         if self._rest:

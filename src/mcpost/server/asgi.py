@@ -192,39 +192,25 @@ class AsgiDoor:
         send: Its `send`.
     """
 
-    __slots__ = (
-        "_answer",
-        "_chunks",
-        "_closed",
-        "_ended",
-        "_gone",
-        "_holder",
-        "_pump",
-        "_send",
-        "_size",
-        "_start",
-        "_streams",
-        "_watcher",
-        "receive",
-    )
+    # Without slots, since most of this is for streams, and most answers are none.
+    _answer: Answer | None = None
+    _start: Message | None = None
+    _streams = False
+    _chunks: list[bytes]
+    _size = 0
+    _ended = False
+    _closed = False
+    """Whether the peer has left, or is cut off: nothing more is sent."""
+    _gone: Callable[[], None] | None = None
+    _holder: asyncio.Task[Any] | None = None
+    _pump: asyncio.Task[None] | None = None
+    _watcher: asyncio.Task[None] | asyncio.Handle | None = None
 
     in_task = True
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
         self._send = send
-        self._answer: Answer | None = None
-        self._start: Message | None = None
-        self._streams = False
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._ended = False
-        # Whether the peer has left, or is cut off: nothing more is sent.
-        self._closed = False
-        self._gone: Callable[[], None] | None = None
-        self._holder: asyncio.Task[Any] | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | asyncio.Handle | None = None
 
     def answer(self, answer: Answer) -> None:
         """Take the whole answer; `finish` sends it."""
@@ -237,6 +223,7 @@ class AsgiDoor:
     def start(self, status: int, headers: HeaderLines) -> None:
         """Take the head of a stream; it goes out with the first piece."""
         self._streams = True
+        self._chunks = []
         self._start = {"type": "http.response.start", "status": status, "headers": headers}
 
     def write(self, chunk: bytes) -> None:
@@ -265,7 +252,8 @@ class AsgiDoor:
     def abort(self) -> None:
         """Throw away what waits; a server cuts a response that its application leaves undone."""
         self._closed = True
-        self._chunks.clear()
+        if self._streams:
+            self._chunks.clear()
         self._size = 0
         if self._pump is not None:
             self._pump.cancel()

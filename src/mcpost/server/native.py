@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from mcpost.errors import UsageError
 from mcpost.http11.application import Application
-from mcpost.http11.encode import HeaderLines
+from mcpost.http11.encode import Encoded, HeaderLines, encode_response
 from mcpost.http11.exchange import Exchange, State
 from mcpost.http11.head import Request
 from mcpost.http11.limits import ConnectionLimits, MessageLimits
@@ -44,6 +44,7 @@ _STUBBORN: Final = 1.9
 """Seconds after the grace at which the process ends, whatever still runs."""
 
 _JSON_LINES: Final = (JSON,)
+_JSON_HEAD: Final = encode_response(200, _JSON_LINES)
 
 
 class NativeDoor(Exchange):
@@ -72,7 +73,10 @@ class NativeDoor(Exchange):
 
     def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
         """Send one whole answer of a JSON object."""
-        self.respond(status, (JSON, *lines) if lines else _JSON_LINES, body)
+        if status == 200 and not lines:
+            self.respond_with(_JSON_HEAD, body)
+        else:
+            self.respond(status, (JSON, *lines), body)
 
 
 class LoggedDoor(NativeDoor):
@@ -84,6 +88,11 @@ class LoggedDoor(NativeDoor):
         """Send a whole answer."""
         self._log(status)
         super().respond(status, headers, body)
+
+    def respond_with(self, head: Encoded, body: bytes) -> None:
+        """Send a whole answer."""
+        self._log(200)
+        super().respond_with(head, body)
 
     def start(self, status: int, headers: HeaderLines, length: int | None = None) -> None:
         """Open a stream."""
