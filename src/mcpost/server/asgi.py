@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from mcpost.errors import UsageError
 from mcpost.server import refusals
 from mcpost.server.endpoint import Endpoint
-from mcpost.server.head import Answer, Head, HeaderLines
+from mcpost.server.head import JSON, Answer, Head, HeaderLines
 from mcpost.server.work import resume
 
 __all__ = ("AsgiApp", "mount")
@@ -193,7 +193,7 @@ class AsgiDoor:
     """
 
     # Without slots, since most of this is for streams, and most answers are none.
-    _answer: Answer | None = None
+    _answer: tuple[int, HeaderLines, bytes] | None = None
     _start: Message | None = None
     _streams = False
     _chunks: list[bytes]
@@ -218,7 +218,8 @@ class AsgiDoor:
 
     def answer_json(self, status: int, body: bytes, lines: HeaderLines) -> None:
         """Take the whole answer, an object of JSON."""
-        self._answer = refusals.json_answer(status, body, lines)
+        # A plain tuple: making another kind of it for every answer costs more than it says.
+        self._answer = status, (JSON, (b"content-length", b"%d" % len(body)), *lines), body
 
     def start(self, status: int, headers: HeaderLines) -> None:
         """Take the head of a stream; it goes out with the first piece."""
@@ -270,7 +271,7 @@ class AsgiDoor:
         # the loop; only a call that goes on needs a task for it.
         self._watcher = asyncio.get_running_loop().call_soon(self._start_watcher)
 
-    def close(self) -> Answer | None:
+    def close(self) -> tuple[int, HeaderLines, bytes] | None:
         """Take back a whole answer, if that is what it came to; else `finish` has to go on."""
         if self._answer is not None and self._watcher is not None:
             self._stop_watcher()

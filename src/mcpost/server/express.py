@@ -12,7 +12,7 @@ Spec: streamable-http (T-10, T-16, T-23).
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcpost.errors import WireError
@@ -44,18 +44,18 @@ class Express:
 
     Args:
         find: Finds a tool by its name.
-        finish: Shapes what a tool's function returned into a result of this revision.
+        made_by: What `_meta` of each result says of this server.
     """
 
-    __slots__ = ("_find", "_finish")
+    __slots__ = ("_end", "_find")
 
     def __init__(
         self,
         find: Callable[[Any], ToolOffer | None],
-        finish: Callable[[ToolOffer, Any], dict[str, Any]],
+        made_by: Mapping[str, Any],
     ) -> None:
         self._find = find
-        self._finish = finish
+        self._end = b',"resultType":"complete","_meta":%b}}' % jsonrpc.encode(made_by)
 
     def find(self, head: Head, request: Request) -> ToolOffer | None:
         """Find the tool of a request that may take the short way.
@@ -118,11 +118,14 @@ class Express:
         if type(value) is InputRequired or not head.accepted.json:
             return Begun(offer, _give(value))
         try:
-            body = jsonrpc.encode_result(request.id, self._finish(offer, value))
-        except (WireError, TypeError):
+            members = offer.function.encode_members(value)
+        except WireError:
             # Of a value that cannot be said the other way tells.
+            members = None
+        if members is None:
             return Begun(offer, _give(value))
-        door.answer_json(OK, body, head.lines)
+        start = b'{"jsonrpc":"2.0","id":%b,"result":{' % jsonrpc.encode(request.id)
+        door.answer_json(OK, b"".join((start, members, self._end)), head.lines)
         return None
 
 

@@ -86,13 +86,13 @@ class Features:
         self.resources: Registry[ResourceOffer] = Registry("resource", _definition, size)
         self.templates: Registry[TemplateOffer] = Registry("template", _definition, size)
         self.prompts: Registry[PromptOffer] = Registry("prompt", _definition, size)
-        self.express = Express(self.tools.get, self._finish_tool)
-        """The short way of most calls of tools."""
         self.completers: dict[tuple[str, str], Function] = {}
         """By prompt name or template, and argument."""
         # Every result says who made it; the bytes are made once.
         self._info = {meta.SERVER_INFO: info}
         self._meta = msgspec.Raw(encode(self._info))
+        self.express = Express(self.tools.get, self._info)
+        """The short way of most calls of tools."""
         self._methods: dict[str, Callable[[Call], Result | Awaitable[Result]]] = {
             "server/discover": self._discover,
             "tools/list": self._list_tools,
@@ -250,13 +250,6 @@ class Features:
             return self.finish(call, function.result(value))
         call.inputs = replay = Replay(call, self._sealer, self.limits)
         return self.finish(call, replay.result(value))
-
-    def _finish_tool(self, offer: ToolOffer, value: Any) -> Result:
-        result = offer.function.result(value)
-        result.setdefault("resultType", "complete")
-        own = result.get("_meta")
-        result["_meta"] = {**own, **self._info} if own else self._meta
-        return result
 
     async def _tell_failure(self, call: Call, work: Awaitable[Result]) -> Result:
         """Make a result of what a tool failed with, if that is for the model to read."""

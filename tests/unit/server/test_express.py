@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from mcpost import Server, ToolError
 from mcpost.errors import InvalidParams, NotFound
@@ -15,6 +19,7 @@ from mcpost.server.endpoint import Endpoint
 from mcpost.server.express import Express
 from mcpost.server.questions import Elicit, InputRequired
 from mcpost.server.settings import Settings
+from mcpost.types import CallResult, TextContent
 from tests.helpers.http import CALL_ADD, RecordingDoor, body, head, lines
 from tests.helpers.loop import run
 
@@ -104,6 +109,73 @@ async def times(a: int, b: int) -> int:
     return a
 
 
+@dataclass
+class Book:
+    title: str
+    content: str
+
+
+class Shelf(BaseModel):
+    books: list[Book]
+    content: list[str] = []
+
+
+class Note(TypedDict):
+    content: list[str]
+
+
+class Kind(enum.Enum):
+    NOVEL = "novel"
+
+
+async def gives_a_dataclass(a: int, b: int) -> Book:
+    return Book("Ulysses", 'long \u2028 "quoted"')
+
+
+async def gives_a_model(a: int, b: int) -> Shelf:
+    return Shelf(books=[Book("A", "é")])
+
+
+async def gives_a_dictionary(a: int, b: int) -> Note:
+    return {"content": ["x"]}
+
+
+async def gives_a_list(a: int, b: int) -> list[Book]:
+    return [Book("A", "b")]
+
+
+async def gives_an_enum(a: int, b: int) -> Kind:
+    return Kind.NOVEL
+
+
+async def gives_nothing(a: int, b: int) -> int | None:
+    return None
+
+
+async def gives_no_number(a: int, b: int) -> float:
+    return float("inf")
+
+
+async def gives_a_whole_result(a: int, b: int) -> int:
+    return CallResult(content=[], structured_content=3)  # type: ignore[return-value]
+
+
+async def gives_half_a_pair(a: int, b: int) -> str:
+    return "\ud800"
+
+
+async def gives_text_and_more(a: int, b: int) -> str | int:
+    return "text" if a else 1
+
+
+async def gives_a_block(a: int, b: int) -> TextContent:
+    return TextContent("x")
+
+
+async def gives_bytes(a: int, b: int) -> Any:
+    return b"bytes"
+
+
 async def knows_its_task(a: int, b: int) -> bool:
     return asyncio.current_task() is not None
 
@@ -127,6 +199,18 @@ FUNCTIONS = [
     asks,
     times,
     knows_its_task,
+    gives_a_dataclass,
+    gives_a_model,
+    gives_a_dictionary,
+    gives_a_list,
+    gives_an_enum,
+    gives_nothing,
+    gives_no_number,
+    gives_a_whole_result,
+    gives_half_a_pair,
+    gives_text_and_more,
+    gives_a_block,
+    gives_bytes,
 ]
 
 ARGUMENTS: list[Any] = [

@@ -24,7 +24,7 @@ from mcpost.server.signature.arguments import (
 from mcpost.server.signature.hints import name_of, underlying
 from mcpost.server.signature.outputs import output_model
 from mcpost.server.signature.parameters import Asked, Parameters, read_parameters
-from mcpost.server.signature.results import Shape, shape_result
+from mcpost.server.signature.results import Shape, encode_members, shape_result
 from mcpost.wire.mirror import EMPTY, Mirror, compile_mirror, looks_secret
 
 __all__ = ("Function", "SecretMirroredWarning", "compile_function")
@@ -88,6 +88,10 @@ class Function:
     def asks(self) -> dict[str, Asked]:
         """Parameters that are asked for before the call."""
         return self.parameters.asks
+
+    def encode_members(self, value: Any) -> bytes | None:
+        """Write the members of `result`, where that is simple; raises InternalError as it does."""
+        return encode_members(self._shape, value)
 
     def result(self, value: Any) -> Json:
         """Shape what the function returned; see `shape_result`."""

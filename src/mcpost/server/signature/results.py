@@ -19,7 +19,7 @@ from mcpost.schema import Validator, compile_schema
 from mcpost.server.signature.outputs import BLOCKS, KINDS, AnyModel
 from mcpost.types import CallResult
 
-__all__ = ("Shape", "plain", "shape_result")
+__all__ = ("Shape", "encode_members", "plain", "shape_result")
 
 _RESULT_MEMBERS: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -110,6 +110,42 @@ def shape_result(shape: Shape, value: Any) -> dict[str, Any]:
         # Without a schema only an object is structured content: earlier revisions know no other.
         del result["structuredContent"]
     return result
+
+
+def encode_members(shape: Shape, value: Any) -> bytes | None:
+    """Write the members that `shape_result` makes, where that is simple.
+
+    What is structured is then written once, and not again with the whole answer.
+
+    Args:
+        shape: The tool's shape.
+        value: What the function returned.
+
+    Returns:
+        As in `"content":[...],"structuredContent":3`; `None` for what `shape_result` has to make.
+
+    Raises:
+        InternalError: As `shape_result`.
+    """
+    if type(value) is str:
+        if shape.schema is not None:
+            return None
+        return b'"content":[{"type":"text","text":%b}]' % _ENCODER.encode(_said(value, shape.tool))
+    if shape.model is None or (type(value) not in _SCALARS and _may_be_result(value)):
+        return None
+    try:
+        structured = shape.model.dump(value)
+    except InvalidParams as error:
+        raise shape.broken(error.message) from error
+    text = _encode(structured, shape.tool)
+    return b'"content":[{"type":"text","text":%b}],"structuredContent":%b' % (
+        _ENCODER.encode(text.decode()),
+        text,
+    )
+
+
+def _may_be_result(value: Any) -> bool:
+    return isinstance(value, CallResult) or hasattr(value, "content")
 
 
 def _text(text: bytes) -> dict[str, Any]:
