@@ -14,6 +14,7 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -32,20 +33,20 @@ class _Job:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
-    def run(self) -> None:
-        """Run it, in the thread that this is called in."""
+    def run(self) -> Callable[[], None]:
+        """Run it, in the thread that this is called in; gives what tells of its outcome."""
         if self.future.cancelled():
-            return
+            return _nobody_asks
         try:
             value = self.context.run(self.function, **self.arguments)
-            self._tell(self.future.set_result, value)
         except StopIteration as error:
             # A future cannot carry one: it would be lost, and the call would hang.
             failure = RuntimeError("the function raised StopIteration")
             failure.__cause__ = error
-            self._tell(self.future.set_exception, failure)
+            return partial(self._tell, self.future.set_exception, failure)
         except BaseException as error:  # noqa: BLE001 - raised again where the call is awaited
-            self._tell(self.future.set_exception, error)
+            return partial(self._tell, self.future.set_exception, error)
+        return partial(self._tell, self.future.set_result, value)
 
     def _tell(self, settle: Callable[[Any], None], outcome: Any) -> None:
         def settle_once() -> None:
@@ -57,6 +58,10 @@ class _Job:
         except RuntimeError:
             # The loop is closed: nobody waits for the outcome any more.
             return
+
+
+def _nobody_asks() -> None:
+    """Tell nothing: the call was cancelled before its turn."""
 
 
 class Threads:
@@ -119,15 +124,23 @@ class Threads:
         # Popped and not named: what an idle thread remembers of its last call would live on.
         jobs = [inbox.get()]
         while jobs:
-            jobs.pop().run()
+            tell = [jobs.pop().run()]
+            # Idle before its caller hears: one that calls again at once needs no other thread.
             jobs.extend(self._next(inbox))
+            tell.pop()()
+            if not jobs:
+                jobs.extend(self._wait(inbox))
 
     def _next(self, inbox: SimpleQueue[_Job]) -> list[_Job]:
-        """Wait for the next job; nothing where the thread has been idle for long enough."""
+        """Take a job that waits for a thread; where none does, the thread is idle from now on."""
         with self._lock:
             if self._backlog:
                 return [self._backlog.popleft()]
             self._idle.append(inbox)
+        return []
+
+    def _wait(self, inbox: SimpleQueue[_Job]) -> list[_Job]:
+        """Wait for the next job; nothing where the thread has been idle for long enough."""
         try:
             return [inbox.get(timeout=self._patience)]
         except Empty:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
-import time
+import weakref
 
 import pytest
 
 from mcpost.server.threads import Threads
 from tests.helpers.loop import run
+from tests.helpers.until import DEADLINE, until
 
 
 def test_a_value_and_an_error_come_back() -> None:
@@ -38,13 +40,15 @@ def test_context_variables_are_carried() -> None:
 
 def test_no_more_threads_run_than_allowed_and_all_work_is_done() -> None:
     lock, now, most = threading.Lock(), 0, 0
+    together = threading.Barrier(3)
 
     def work() -> int:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
-        time.sleep(0.002)
+        # All that may run at once meet here; nobody comes alone.
+        together.wait(DEADLINE)
         with lock:
             now -= 1
         return 1
@@ -58,11 +62,32 @@ def test_no_more_threads_run_than_allowed_and_all_work_is_done() -> None:
 
 
 def test_an_idle_thread_is_used_again() -> None:
-    async def main() -> set[int]:
+    async def main() -> set[threading.Thread]:
         threads = Threads(10)
-        return {await threads.run(threading.get_ident, {}) for _ in range(20)}
+        return {await threads.run(threading.current_thread, {}) for _ in range(200)}
 
-    assert len(run(main())) <= 2
+    assert len(run(main())) == 1
+
+
+def test_what_a_call_was_about_is_not_kept_by_an_idle_thread() -> None:
+    class Thing:
+        pass
+
+    def fail(thing: Thing) -> None:
+        raise LookupError(thing)
+
+    async def main() -> list[weakref.ref[Thing]]:
+        threads, kept = Threads(1), []
+        for function in (lambda thing: thing, fail):
+            thing = Thing()
+            kept.append(weakref.ref(thing))
+            await asyncio.gather(threads.run(function, {"thing": thing}), return_exceptions=True)
+            del thing
+        # The thread works on for some steps after its caller has heard of the outcome.
+        await until(lambda: gc.collect() >= 0 and not any(each() for each in kept))
+        return kept
+
+    assert [each() for each in run(main())] == [None, None]
 
 
 def test_work_that_was_cancelled_before_its_turn_is_not_done() -> None:
@@ -71,7 +96,7 @@ def test_work_that_was_cancelled_before_its_turn_is_not_done() -> None:
 
     async def main() -> None:
         threads = Threads(1)
-        first = asyncio.ensure_future(threads.run(gate.wait, {"timeout": 5}))
+        first = asyncio.ensure_future(threads.run(gate.wait, {"timeout": DEADLINE}))
         second = asyncio.ensure_future(threads.run(done.append, {}))
         await asyncio.sleep(0)
         second.cancel()
@@ -88,7 +113,7 @@ def test_a_cancelled_call_does_not_wait_for_its_thread() -> None:
     gate = threading.Event()
 
     async def main() -> None:
-        call = asyncio.ensure_future(Threads(1).run(gate.wait, {"timeout": 5}))
+        call = asyncio.ensure_future(Threads(1).run(gate.wait, {"timeout": DEADLINE}))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -109,7 +134,7 @@ def test_the_threads_do_not_keep_a_process_alive() -> None:
 def test_an_idle_thread_ends_and_another_takes_its_place() -> None:
     threads = Threads(1, patience=0.01)
     first = run(threads.run(threading.current_thread, {}))
-    first.join(5)
+    first.join(DEADLINE)
 
     second = run(threads.run(threading.current_thread, {}))
 
