@@ -2,9 +2,9 @@
 
 Most calls are such: a tool whose function takes nothing but arguments, on the loop, done at its
 first step. Of them nothing has to be kept, so nothing is made: no `Call`, no `Work`, no context of
-questions. What turns out to be more (a function that has to wait, an exception, a question, an
-answer that has no plain form) goes on where it stands on the way of all calls (`Rest`), which is
-the only place that knows what errors and waiting come to.
+questions. What turns out to be more (a function that has to wait, or that runs in a thread, an
+exception, a question, an answer that has no plain form) goes on where it stands on the way of all
+calls (`Begun`), which is the only place that knows what errors and waiting come to.
 
 Spec: streamable-http (T-10, T-16, T-23).
 """
@@ -12,7 +12,7 @@ Spec: streamable-http (T-10, T-16, T-23).
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from mcpost.errors import WireError
@@ -44,17 +44,20 @@ class Express:
 
     Args:
         find: Finds a tool by its name.
+        run_plain: Runs a function that is not `async`, with its arguments.
         made_by: What `_meta` of each result says of this server.
     """
 
-    __slots__ = ("_end", "_find")
+    __slots__ = ("_end", "_find", "_run_plain")
 
     def __init__(
         self,
         find: Callable[[Any], ToolOffer | None],
+        run_plain: Callable[[Callable[..., Any], dict[str, Any]], Coroutine[Any, Any, Any]],
         made_by: Mapping[str, Any],
     ) -> None:
         self._find = find
+        self._run_plain = run_plain
         self._end = b',"resultType":"complete","_meta":%b}}' % jsonrpc.encode(made_by)
 
     def find(self, head: Head, request: Request) -> ToolOffer | None:
@@ -103,9 +106,13 @@ class Express:
             InvalidParams: The arguments are not what the tool takes; nothing has run.
         """
         arguments = request.params.get("arguments")
-        values = offer.function.bind({} if type(arguments) is not dict else arguments)
+        function = offer.function
+        values = function.bind({} if type(arguments) is not dict else arguments)
         try:
-            step = offer.function.call(**values)
+            if function.is_async:
+                step = function.call(**values)
+            else:
+                step = self._run_plain(function.call, values)
             if type(step) is not types.CoroutineType:
                 return Begun(offer, step)
             waited_for = step.send(None)
@@ -118,7 +125,7 @@ class Express:
         if type(value) is InputRequired or not head.accepted.json:
             return Begun(offer, _give(value))
         try:
-            members = offer.function.encode_members(value)
+            members = function.encode_members(value)
         except WireError:
             # Of a value that cannot be said the other way tells.
             members = None

@@ -91,7 +91,7 @@ class Features:
         # Every result says who made it; the bytes are made once.
         self._info = {meta.SERVER_INFO: info}
         self._meta = msgspec.Raw(encode(self._info))
-        self.express = Express(self.tools.get, self._info)
+        self.express = Express(self.tools.get, runner.run_plain, self._info)
         """The short way of most calls of tools."""
         self._methods: dict[str, Callable[[Call], Result | Awaitable[Result]]] = {
             "server/discover": self._discover,

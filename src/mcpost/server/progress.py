@@ -101,7 +101,11 @@ class ProgressGate:
         self._last = progress
         if self._waiting is None and (self._allowance >= 1 or self._refill()):
             self._allowance -= 1
-            self._send(progress, total, message)
+            if message is None and total is self._total and type(progress) is int:
+                # As most are, and again and again.
+                self._notify(b"%b%d%b}}" % (self._prefix, progress, self._total_tail))
+            else:
+                self._send(progress, total, message)
             return
         self._waiting = (progress, total, message)
         if self._timer is None:

@@ -51,8 +51,12 @@ class Lane(Generic[Entry]):
         """Let an entry wait the whole interval from now on, whether it was in the lane or not."""
         if self._interval <= 0:
             return
+        due = self._loop.time() + self._interval
+        if self._entries.get(entry) == due:
+            # Again in the same turn of a loop that looks at the clock once in each.
+            return
         self._entries.pop(entry, None)
-        self._entries[entry] = self._loop.time() + self._interval
+        self._entries[entry] = due
         if self._timer is None:
             self._timer = self._loop.call_later(self._interval, self._beat)
 

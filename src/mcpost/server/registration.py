@@ -124,7 +124,7 @@ def make_tool(
         icons=list(icons) or None,
         meta=meta,
     )
-    is_express = compiled.is_simple and compiled.is_async and not compiled.mirror.marks
+    is_express = compiled.is_simple and not compiled.mirror.marks
     return ToolOffer(definition, compiled, is_express)
 
 

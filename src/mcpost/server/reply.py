@@ -26,6 +26,7 @@ from mcpost.wire.status import OK, status_of
 __all__ = ("Reply", "Terms")
 
 _log = logging.getLogger("mcpost.server")
+_STREAMING: Final = State.STREAMING
 _PROGRESS: Final = b'{"jsonrpc":"2.0","method":"notifications/progress"'
 
 
@@ -72,16 +73,18 @@ class Reply:
         """
         if not self._accepted.stream:
             return
-        pending = self._door.pending()
+        door = self._door
+        pending = door.pending()
         if pending > self._terms.max_buffer >> 2:
             if pending > self._terms.max_buffer:
                 self._cut(pending)
             elif notification.startswith(_PROGRESS):
                 # The next progress says more than this one, and the reader is behind already.
                 return
-        if self.state is State.STREAMING:
-            # The row of the table that almost every event takes, written out.
-            self._door.write(encode_event(notification))
+        if self.state is _STREAMING:
+            # The row of the table that almost every event takes, written out. JSON of ours is one
+            # line, so it is one line of data.
+            door.write(b"data: %b\n\n" % notification)
             self._terms.keep_alive.touch(self)
             return
         self._move(Event.NOTE, encode_event(notification))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpost.errors import InternalError, NotFound, ToolError, WireError
@@ -77,7 +77,7 @@ class Runner:
                 await self._prepare(call, function, values)
             if function.is_async:
                 return await function.call(**values)
-            return await self._run_plain(function.call, values)
+            return await self.run_plain(function.call, values)
         finally:
             if leave_trace is not None:
                 leave_trace()
@@ -111,7 +111,16 @@ class Runner:
         text = f"{function.name} failed: {type(error).__name__}"
         return HandlerFailed(f"{text}: {error}" if self._expose else text)
 
-    async def _run_plain(self, function: Any, values: Mapping[str, Any]) -> Any:
+    async def run_plain(self, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+        """Run a function that is not `async` in a thread.
+
+        Args:
+            function: The function.
+            values: Its keyword arguments.
+
+        Returns, Raises:
+            What it returned or raised itself.
+        """
         result = await self._threads.run(function, values)
         # A plain function may return the coroutine of another.
         return await result if inspect.isawaitable(result) else result
@@ -155,7 +164,7 @@ class Runner:
             arguments[asked.context] = context
         if inspect.iscoroutinefunction(asked.resolve):
             return await asked.resolve(**arguments)
-        return await self._run_plain(asked.resolve, arguments)
+        return await self.run_plain(asked.resolve, arguments)
 
 
 def _arguments(function: Function, asked: Asked, values: Mapping[str, Any]) -> dict[str, Any]:

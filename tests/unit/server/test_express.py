@@ -172,6 +172,26 @@ async def gives_a_block(a: int, b: int) -> TextContent:
     return TextContent("x")
 
 
+def plain(a: int, b: int) -> int:
+    return a + b
+
+
+def plain_breaks(a: int, b: int) -> int:
+    raise LookupError("secret")
+
+
+def plain_fails(a: int, b: int) -> int:
+    raise ToolError("not today")
+
+
+def plain_gives_a_coroutine(a: int, b: int) -> Any:
+    return add(a, b)
+
+
+def plain_stops(a: int, b: int) -> int:
+    return next(iter(()))
+
+
 async def gives_bytes(a: int, b: int) -> Any:
     return b"bytes"
 
@@ -211,6 +231,11 @@ FUNCTIONS = [
     gives_text_and_more,
     gives_a_block,
     gives_bytes,
+    plain,
+    plain_breaks,
+    plain_fails,
+    plain_gives_a_coroutine,
+    plain_stops,
 ]
 
 ARGUMENTS: list[Any] = [

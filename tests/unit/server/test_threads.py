@@ -140,3 +140,41 @@ def test_an_idle_thread_ends_and_another_takes_its_place() -> None:
 
     assert not first.is_alive()
     assert second is not first
+
+
+def test_work_does_not_wait_for_a_function_that_blocks() -> None:
+    gate = threading.Event()
+
+    async def main() -> list[int]:
+        threads = Threads(4)
+        blocked = [
+            asyncio.ensure_future(threads.run(gate.wait, {"timeout": DEADLINE})) for _ in range(3)
+        ]
+        done = await asyncio.gather(*(threads.run(lambda: 1, {}) for _ in range(50)))
+        assert not any(each.done() for each in blocked)
+        gate.set()
+        await asyncio.gather(*blocked)
+        return done
+
+    assert run(main()) == [1] * 50
+
+
+def test_threads_that_come_and_go_lose_no_work() -> None:
+    # So impatient that threads leave at the very moment at which they are chosen.
+    threads = Threads(3, patience=0.000_01)
+
+    async def main() -> int:
+        total = 0
+        for size in range(1, 200):
+            total += sum(
+                await asyncio.gather(*(threads.run(lambda: 1, {}) for _ in range(size % 7)))
+            )
+        return total
+
+    assert run(main()) == sum(size % 7 for size in range(1, 200))
+
+
+def test_one_pool_serves_several_loops() -> None:
+    threads = Threads(2)
+
+    assert [run(threads.run(lambda: 1, {})) for _ in range(5)] == [1] * 5
