@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mcpost.http11.encode import HeaderLines, encode_request
+from mcpost.http11.encode import Encoded, HeaderLines, encode_request
 from mcpost.http11.errors import CallFailed, Misuse, TimedOut
 from mcpost.http11.head import Response
 from mcpost.http11.hub import NEVER
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 __all__ = ("Call", "CallState", "Outgoing", "Receiver")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A request to send."""
 
     method: bytes
@@ -44,6 +42,8 @@ class Outgoing:
     """The body; `None` when it comes by `Call.write` and `Call.end`."""
     length: int | None = None
     """Bytes of a body that comes piece by piece; `None` where they are not known: chunked."""
+    head: Encoded | None = None
+    """What `encode_request` made of method, target and headers, where that was done before."""
 
 
 class Receiver(Protocol):
@@ -72,6 +72,9 @@ class CallState(enum.Enum):
     WAITING = "waiting"
     SENDING = "sending"
     OVER = "over"
+
+
+_WAITING, _SENDING, _OVER = CallState.WAITING, CallState.SENDING, CallState.OVER
 
 
 class Call:
@@ -108,16 +111,18 @@ class Call:
     def __init__(self, pool: Pool, outgoing: Outgoing, receiver: Receiver) -> None:
         self._pool = pool
         self._connection: ClientConnection | None = None
-        self._early: list[bytes] = []
+        self._early: list[bytes] | None = None
         self._early_size = 0
         self._on_drained: Callable[[], None] | None = None
         self._paused = False
         self._wait = 0.0
         self.outgoing = outgoing
-        self.head = encode_request(outgoing.method, outgoing.target, outgoing.headers)
+        self.head = outgoing.head or encode_request(
+            outgoing.method, outgoing.target, outgoing.headers
+        )
         """The beginning of the request's head."""
         self.receiver = receiver
-        self.state = CallState.WAITING
+        self.state = _WAITING
         self.ended = outgoing.body is not None
         """Whether the request is whole."""
         self.left = outgoing.length if outgoing.body is None else None
@@ -136,7 +141,7 @@ class Call:
             Misuse: The body came with the request, is ended, is longer than its length, or more
                 is written before there is a connection than is kept.
         """
-        if self.state is CallState.OVER or not data:
+        if self.state is _OVER or not data:
             return
         if self.ended:
             raise Misuse("the request is whole already")
@@ -150,6 +155,8 @@ class Call:
         self._early_size += len(data)
         if self._early_size > self._pool.limits.max_early_request:
             raise Misuse("the request waits for a connection; look at pending() before writing")
+        if self._early is None:
+            self._early = []
         self._early.append(data)
 
     def end(self) -> None:
@@ -158,7 +165,7 @@ class Call:
         Raises:
             Misuse: It is ended already, or shorter than its length.
         """
-        if self.state is CallState.OVER:
+        if self.state is _OVER:
             return
         if self.ended:
             raise Misuse("the request is whole already")
@@ -194,7 +201,7 @@ class Call:
 
     def cancel(self) -> None:
         """Want no response any more: HTTP/1.1 can say so only by the end of the connection."""
-        if self.state is CallState.OVER:
+        if self.state is _OVER:
             return
         connection = self._connection
         self.finish()
@@ -214,31 +221,33 @@ class Call:
         self.finish()
         self.receiver.on_failed(TimedOut("connect", self._wait, "no"))
 
-    def begin(self, connection: ClientConnection) -> list[bytes]:
+    def begin(self, connection: ClientConnection) -> list[bytes] | None:
         """Take a connection.
 
         Returns:
             What has been written of the body so far.
         """
-        self._pool.hub.forget(self)
-        self.state = CallState.SENDING
+        if self.slot >= 0:
+            self._pool.hub.forget(self)
+        self.state = _SENDING
         self._connection = connection
-        early, self._early = self._early, []
-        self._early_size = 0
+        early = self._early
+        if early is not None:
+            self._early = None
+            self._early_size = 0
         if self._paused:
             connection.hold(held=True)
         return early
 
     def drained(self) -> None:
         """All that was pending has been taken."""
-        if self._on_drained is not None and self.state is CallState.SENDING:
+        if self._on_drained is not None and self.state is _SENDING:
             self._on_drained()
 
     def finish(self) -> None:
         """Nothing more is sent, and nothing more comes."""
-        if self.state is CallState.WAITING:
+        if self.state is _WAITING:
             self._pool.hub.forget(self)
             self._pool.leave(self)
-        self.state = CallState.OVER
-        self._connection = None
-        self._early = []
+        self.state = _OVER
+        self._connection = self._early = None

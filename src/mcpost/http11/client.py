@@ -106,32 +106,40 @@ class ClientConnection(Connection):
         self._keep = not head.closes
         if head.closes:
             lines += b"connection: close\r\n"
-        body = outgoing.body
-        self._chunked = body is None and outgoing.length is None
-        if body is not None:
-            if body or outgoing.method in _WITH_BODY:
-                lines += b"content-length: %d\r\n" % len(body)
-        elif outgoing.length is None:
-            lines += b"transfer-encoding: chunked\r\n"
-        else:
-            lines += b"content-length: %d\r\n" % outgoing.length
         self._call = call
         self._state = _HEAD
         self._heard = False
         self._interim = 0
         early = call.begin(self)
-        self.send(b"%b\r\n%b" % (lines, body or b""))
-        for piece in early:
-            self.send_body(piece)
-        if body is None and call.ended:
-            self.end_body()
+        body = outgoing.body
+        if body is None:
+            self._begin_pieces(call, lines, early)
+        elif body or outgoing.method in _WITH_BODY:
+            self.send(b"%bcontent-length: %d\r\n\r\n%b" % (lines, len(body), body))
+        else:
+            self.send(lines + b"\r\n")
         self._wait("head", self._limits.head_timeout)
         if early and not self.blocked:
             call.drained()
 
+    def _begin_pieces(self, call: Call, lines: bytes, early: list[bytes] | None) -> None:
+        """Send a head whose body comes piece by piece, and what has come of that."""
+        length = call.outgoing.length
+        self._chunked = length is None
+        if length is None:
+            self.send(lines + b"transfer-encoding: chunked\r\n\r\n")
+        else:
+            self.send(b"%bcontent-length: %d\r\n\r\n" % (lines, length))
+        for piece in early or ():
+            self.send_body(piece)
+        if call.ended:
+            self.end_body()
+
     def rest(self) -> None:
         """Wait for the next request."""
-        self._expect_by(self._hub.loop.time() + self._limits.keep_timeout)
+        self._read_by = due = self._hub.loop.time() + self._limits.keep_timeout
+        if due < self.deadline:
+            self._keep_deadline()
 
     def is_usable(self) -> bool:
         """Whether a request may be sent on it now."""
@@ -201,6 +209,8 @@ class ClientConnection(Connection):
         self._heard = True
         if self._rest:
             data, self._rest = self._rest + data, b""
+        elif self._state is _HEAD and self._take_known(data):
+            return
         try:
             self._run(data)
         except Malformed as problem:
@@ -208,6 +218,26 @@ class ClientConnection(Connection):
             self.abort()
 
     # The loop over what has come.
+
+    def _take_known(self, data: bytes) -> bool:
+        """Use a whole response whose head was read before; gives whether it is one."""
+        after = data.find(_END) + 4
+        response = self._pool.heads.get(data[:after])
+        call = self._call
+        # That of a body is known only where the method has one, see `KnownHeads`.
+        if response is None or response.length != len(data) - after or call is None:
+            return False
+        if call.outgoing.method == b"HEAD":
+            return False
+        if not response.keep_alive:
+            self._keep = False
+        receiver = call.receiver
+        receiver.on_head(response)
+        if self._call is call:
+            receiver.on_data(data[after:])
+        if self._call is call:
+            self._finish(b"")
+        return True
 
     def _run(self, data: bytes) -> None:
         start, end = 0, len(data)
@@ -249,6 +279,8 @@ class ClientConnection(Connection):
         method = call.outgoing.method
         response = parse_response(data, match, method, self._limits.message)
         start = match.end()
+        if response.length > 0 and method != b"HEAD":
+            self._pool.heads.put(match[0], response)
         if response.status < 200:
             self._take_interim(response)
         elif response.length:
@@ -304,6 +336,7 @@ class ClientConnection(Connection):
         self._rest = b""
         self._scanned = 0
         self._read_by = NEVER
+        self._chunked = False
 
     def abort(self) -> None:
         """Cut the connection; nothing more is told."""
@@ -322,7 +355,11 @@ class ClientConnection(Connection):
             self._seconds = seconds
         due = NEVER if seconds is None or self._held_body else self._hub.loop.time() + seconds
         call = self._call
-        self._expect_by(due if call is None else min(due, call.total_by))
+        if call is not None and call.total_by < due:
+            due = call.total_by
+        self._read_by = due
+        if due < self.deadline:
+            self._keep_deadline()
 
     def _read_expired(self) -> None:
         call = self._call

@@ -38,6 +38,7 @@ _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "OPTIONS",
 
 # Secrets, and what changes while the body is waited for.
 _UNKEPT = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key", b"expect"})
+_UNKEPT_ANSWERS = frozenset({b"set-cookie", b"mcp-session-id"})
 _MAX_KNOWN = 512
 _MAX_KNOWN_LENGTH = 1024
 
@@ -169,6 +170,9 @@ class Response(_Fields):
 
     keep_alive = False
     """Whether the connection can be used again after this response."""
+    note: Any = None
+    """What the receiver keeps about this head, as `Request.note`: a head that comes again to the
+    byte is the same `Response`."""
 
     def __init__(self, status: int, minor: int) -> None:
         self.status = status
@@ -232,6 +236,31 @@ class KnownHeads:
         if len(self._heads) >= _MAX_KNOWN:
             self._heads.clear()
         self._heads[head] = request
+
+
+class KnownResponses:
+    """Heads of responses that were read before, of one upstream.
+
+    Only those before a body of known length, in answer to a method that has one: others are framed
+    by more than their bytes. Bounded, and without secrets, as `KnownHeads`.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, Response] = {}
+
+    def get(self, head: bytes) -> Response | None:
+        """Give the response with this very head, if it was read before."""
+        return self._heads.get(head)
+
+    def put(self, head: bytes, response: Response) -> None:
+        """Keep what was read."""
+        if len(head) > _MAX_KNOWN_LENGTH or not _UNKEPT_ANSWERS.isdisjoint(response.fields):
+            return
+        if len(self._heads) >= _MAX_KNOWN:
+            self._heads.clear()
+        self._heads[head] = response
 
 
 def parse_request(data: bytes, match: Match[bytes], limits: MessageLimits) -> Request:

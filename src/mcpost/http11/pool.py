@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mcpost.http11.call import Call, Outgoing, Receiver
 from mcpost.http11.client import ClientConnection
 from mcpost.http11.errors import ConnectFailed, PoolFull
+from mcpost.http11.head import KnownResponses
 from mcpost.http11.hub import Hub
 from mcpost.http11.limits import PoolLimits
 
@@ -70,6 +71,8 @@ class Pool:
         self.hub = hub
         self.limits = limits or PoolLimits()
         self.host_line = b"host: " + upstream.authority.encode("ascii") + b"\r\n"
+        self.heads = KnownResponses()
+        """What the upstream says again and again."""
         self._open: set[ClientConnection] = set()
         # Dictionaries as sets that know their order.
         self._idle: dict[ClientConnection, None] = {}

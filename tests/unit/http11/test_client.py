@@ -93,11 +93,11 @@ def sent(outgoing: Outgoing, **limits: Any) -> tuple[Upstreams, Call, Taking]:
         (GET, b"GET /x HTTP/1.1\r\naccept: */*\r\nhost: up:8080\r\n\r\n"),
         (POST, b"POST /x HTTP/1.1\r\nhost: up:8080\r\ncontent-length: 3\r\n\r\nabc"),
         (
-            replace(POST, body=b""),
+            POST._replace(body=b""),
             b"POST /x HTTP/1.1\r\nhost: up:8080\r\ncontent-length: 0\r\n\r\n",
         ),
         (
-            replace(GET, headers=[(b"host", b"other"), (b"content-length", b"9")]),
+            GET._replace(headers=[(b"host", b"other"), (b"content-length", b"9")]),
             b"GET /x HTTP/1.1\r\nhost: other\r\n\r\n",
         ),
     ],
@@ -123,7 +123,7 @@ def test_a_body_may_be_sent_piece_by_piece() -> None:
 
 
 def test_a_body_of_known_length_is_not_chunked() -> None:
-    up, call, _ = sent(replace(PIECES, length=3))
+    up, call, _ = sent(PIECES._replace(length=3))
 
     call.write(b"abc")
     call.end()
@@ -132,14 +132,14 @@ def test_a_body_of_known_length_is_not_chunked() -> None:
 
 
 def test_a_body_is_not_longer_than_was_said() -> None:
-    _, call, _ = sent(replace(PIECES, length=2))
+    _, call, _ = sent(PIECES._replace(length=2))
 
     with pytest.raises(Misuse, match="length"):
         call.write(b"abc")
 
 
 def test_a_body_is_not_shorter_than_was_said() -> None:
-    _, call, _ = sent(replace(PIECES, length=4))
+    _, call, _ = sent(PIECES._replace(length=4))
     call.write(b"abc")
 
     with pytest.raises(Misuse, match="length"):
@@ -181,12 +181,77 @@ def test_a_connection_is_kept_after_a_clean_end(
 
 
 def test_a_response_to_head_has_no_body_whatever_it_says() -> None:
-    up, _, receiver = sent(replace(GET, method=b"HEAD"))
+    up, _, receiver = sent(GET._replace(method=b"HEAD"))
 
     up.server.feed(OK.removesuffix(b"ok"))
 
     assert receiver.ended
     assert up.is_kept
+
+
+def test_a_head_that_comes_again_is_read_once() -> None:
+    up = Upstreams()
+    heads = []
+
+    for body in (b"ok", b"no"):
+        _, receiver = up.send(GET)
+        up.server.feed(OK.removesuffix(b"ok") + body)
+        assert (receiver.body, receiver.ended, up.is_kept) == (body, True, True)
+        heads.append(receiver.head)
+
+    assert heads[0] is heads[1]
+
+
+@pytest.mark.parametrize("secret", [b"Set-Cookie: a=b", b"Mcp-Session-Id: s"])
+def test_a_head_with_a_secret_is_not_kept(secret: bytes) -> None:
+    up = Upstreams()
+    heads = []
+
+    for _ in range(2):
+        _, receiver = up.send(GET)
+        up.server.feed(OK.replace(b"\r\n\r\n", b"\r\n%b\r\n\r\n" % secret))
+        heads.append(receiver.head)
+
+    assert heads[0] is not heads[1]
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "said", "body", "kept"),
+    [
+        (GET._replace(method=b"HEAD"), OK.removesuffix(b"ok"), b"", True),
+        (GET, OK + b"x", b"ok", False),
+        (PIECES, OK, b"ok", False),
+    ],
+)
+def test_a_head_that_was_read_before_ends_each_response_by_its_own_rules(
+    outgoing: Outgoing, said: bytes, body: bytes, kept: bool
+) -> None:
+    up = Upstreams()
+    up.send(GET)
+    up.server.feed(OK)
+
+    _, receiver = up.send(outgoing)
+    up.server.feed(said)
+
+    assert (receiver.body, receiver.ended, up.is_kept) == (body, True, kept)
+
+
+def test_a_receiver_that_leaves_at_a_known_head_hears_nothing_more() -> None:
+    class Leaving(Taking):
+        call: Call
+
+        def on_head(self, response: Response) -> None:
+            self.call.cancel()
+
+    up = Upstreams()
+    up.send(GET)
+    up.server.feed(OK)
+    receiver = Leaving()
+    receiver.call = up.pool.send(GET, receiver)
+
+    up.server.feed(OK)
+
+    assert (receiver.pieces, receiver.ended, up.is_kept) == ([], False, False)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +274,7 @@ def test_a_connection_is_not_kept_after_another_end(response: bytes) -> None:
 
 
 def test_a_connection_is_not_kept_where_the_request_says_so() -> None:
-    up, _, receiver = sent(replace(GET, headers=[(b"connection", b"close")]))
+    up, _, receiver = sent(GET._replace(headers=[(b"connection", b"close")]))
 
     up.server.feed(OK)
 
@@ -415,7 +480,7 @@ def test_a_response_that_ends_while_it_is_paused_leaves_a_connection_that_reads(
 
 
 def test_whoever_writes_a_request_is_told_what_waits_and_when_it_is_taken() -> None:
-    up, call, _ = sent(replace(PIECES, length=6))
+    up, call, _ = sent(PIECES._replace(length=6))
     drained: list[str] = []
     call.on_drained(lambda: drained.append("drained"))
     up.server.room = 0
