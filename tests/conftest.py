@@ -9,12 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.helpers.children import child_processes
 from tools.requirements import read_table
 
 # Peers and proxies that come as wheels have their programs beside the interpreter.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+# A machine that is busy takes its time, which is nobody's fault; what is found can be had again.
+settings.register_profile(
+    "mcpost", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("mcpost")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,7 +50,7 @@ HALF_CLOSE = Signal("half-close")
 RESET = Signal("reset")
 HANG = Signal("hang")
 
-Step = bytes | float | Forever | Signal
+Step = bytes | float | asyncio.Event | Forever | Signal
 Fault = Callable[[int], Iterable[Step]]
 """From the id of the request to what happens on its connection."""
 
@@ -214,6 +214,8 @@ class Hostile:
             await writer.drain()
         elif isinstance(step, float):
             await asyncio.sleep(step)
+        elif isinstance(step, asyncio.Event):
+            await step.wait()
         elif isinstance(step, Forever):
             while True:
                 writer.write(step.data)

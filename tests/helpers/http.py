@@ -11,6 +11,7 @@ from mcpost import Context, Mirror, Server
 from mcpost.limits import ServerLimits
 from mcpost.server.head import Answer, Head, HeaderLines
 from mcpost.server.refusals import json_answer
+from tests.helpers.until import DEADLINE
 
 VERSION = "2026-07-28"
 META = {
@@ -78,9 +79,9 @@ class RecordingDoor:
         self.gone: Any = None
         self._changed = asyncio.Event()
 
-    async def until(self, condition: Callable[[], bool], deadline: float = 5) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that a call to this door brings about."""
-        async with asyncio.timeout(deadline):
+        async with asyncio.timeout(DEADLINE):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

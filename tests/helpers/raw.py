@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-DEADLINE = 5.0
+from tests.helpers.until import DEADLINE
 
 
 class Raw:
@@ -72,16 +72,10 @@ class Raw:
             found.append(event)
         return found
 
-    async def parts(self, seconds: float) -> list[bytes]:
-        """Give what comes within a time, events and comments as they stand."""
-        found = []
-        try:
-            async with asyncio.timeout(seconds):
-                while (part := await self._part()) is not None:
-                    found.append(part)
-        except TimeoutError:
-            pass
-        return found
+    async def parts(self, count: int) -> list[bytes | None]:
+        """Give the next parts of a stream, events and comments as they stand; `None` at its end."""
+        async with asyncio.timeout(DEADLINE):
+            return [await self._part() for _ in range(count)]
 
     async def is_closed(self) -> bool:
         """Wait for the server to close the connection."""

@@ -15,6 +15,8 @@ from typing import Any
 
 import uvicorn
 
+from tests.helpers.until import DEADLINE
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -41,12 +43,12 @@ async def serving(app: Any, **options: Any) -> AsyncIterator[int]:
     listening.bind(("127.0.0.1", 0))
     # Its signal handlers are not for tests.
     task = asyncio.create_task(server._serve([listening]))
-    await asyncio.wait_for(server.accepts.wait(), 10)
+    await asyncio.wait_for(server.accepts.wait(), DEADLINE)
     try:
         yield listening.getsockname()[1]
     finally:
         server.should_exit = True
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, DEADLINE)
         # Closing a transport takes a turn of the loop.
         await asyncio.sleep(0)
 
@@ -62,9 +64,9 @@ class Child:
         """Send a signal."""
         self.process.send_signal(sig)
 
-    async def end(self, deadline: float = 10) -> int:
+    async def end(self) -> int:
         """Wait for the end; gives the exit status."""
-        return await asyncio.wait_for(self.process.wait(), deadline)
+        return await asyncio.wait_for(self.process.wait(), DEADLINE)
 
     async def errors(self) -> str:
         """Read what it wrote to standard error, once it has ended."""
@@ -85,7 +87,7 @@ async def child(*arguments: str, **environment: str) -> AsyncIterator[Child]:
     )
     assert process.stdout is not None
     try:
-        line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+        line = (await asyncio.wait_for(process.stdout.readline(), DEADLINE)).decode()
         found = re.search(r"http://[^:/]+:(\d+)/", line)
         if found is None:
             process.kill()

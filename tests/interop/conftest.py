@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -17,8 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.helpers.until import DEADLINE
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-DEADLINE = 10.0
 
 
 class Library(NamedTuple):
@@ -30,7 +32,7 @@ class Library(NamedTuple):
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Ask the database itself."""
-        with closing(sqlite3.connect(self.database, timeout=5)) as rows:
+        with closing(sqlite3.connect(self.database, timeout=DEADLINE)) as rows:
             return rows.execute(sql).fetchall()
 
     def wait_until(self, sql: str, wanted: Any) -> list[tuple[Any, ...]]:
@@ -120,9 +122,13 @@ def request_bytes(
 
 
 def exchange(port: int, request: bytes) -> tuple[int, dict[str, Any]]:
-    """Send a request on a connection of its own; gives status and JSON body."""
+    """Send a request on a connection of its own; gives the status and the response."""
     with socket.create_connection(("127.0.0.1", port), DEADLINE) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
+        with http.client.HTTPResponse(connection) as answer:
+            answer.begin()
+            body = answer.read()
+    if answer.headers.get_content_type() == "text/event-stream":
+        # What takes longer than a keep-alive becomes a stream.
+        body = body.rpartition(b"data: ")[2]
+    return answer.status, json.loads(body)

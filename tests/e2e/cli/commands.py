@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.helpers.until import DEADLINE
+
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = ROOT / "examples" / "library.py"
 MCPOST = str(Path(sys.executable).parent / "mcpost")
-DEADLINE = 15.0
 
 
 def mcpost(

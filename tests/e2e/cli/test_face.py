@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mcpost
+from tests.helpers.until import DEADLINE
 
 HEAVY = ["pydantic", "uvicorn", "httptools", "aiohttp", "typer", "rich", "jsonschema_rs", "redis"]
 
@@ -17,7 +18,7 @@ HEAVY = ["pydantic", "uvicorn", "httptools", "aiohttp", "typer", "rich", "jsonsc
 def test_importing_the_package_loads_no_engine() -> None:
     code = f"import mcpost, sys; print(*[n for n in {HEAVY} if n in sys.modules])"
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=15, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True
     )
 
     assert ended.stdout == "\n"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli.commands import DEADLINE, LIBRARY, first_line, mcpost, started
+from tests.e2e.cli.commands import LIBRARY, first_line, mcpost, started
+from tests.helpers.until import DEADLINE
 
 SLOW = """
 import asyncio

@@ -18,6 +18,7 @@ import uvicorn
 from mcpost import Context, Mirror, Server, ToolError
 from mcpost.cli.calling import plain, read_arguments
 from mcpost.errors import UsageError
+from tests.helpers.until import DEADLINE
 
 COMMAND = str(Path(sys.executable).with_name("mcpost"))
 
@@ -47,7 +48,7 @@ def make_server() -> Server:
         import asyncio
 
         await ctx.progress(1, 2)
-        await asyncio.sleep(30)
+        await asyncio.sleep(600)
         return "late"
 
     @server.resource("data://x", mime_type="text/plain")
@@ -69,13 +70,14 @@ def url() -> Iterator[str]:
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
-    deadline = threading.Event()
+    pause = threading.Event()
     while not running.started:
-        deadline.wait(0.01)
+        assert thread.is_alive()
+        pause.wait(0.01)
     port = running.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}/mcp"
     running.should_exit = True
-    thread.join(10)
+    thread.join(DEADLINE)
 
 
 def mcpost(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -84,7 +86,7 @@ def mcpost(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         input=stdin,
-        timeout=30,
+        timeout=DEADLINE,
         check=False,
     )
 
@@ -171,7 +173,7 @@ def test_ctrl_c_cancels_the_call_and_says_so(url: str) -> None:
     assert child.stderr is not None
     assert child.stderr.readline() == "1/2\n"
     os.kill(child.pid, signal.SIGINT)
-    _, err = child.communicate(timeout=10)
+    _, err = child.communicate(timeout=DEADLINE)
 
     assert err == "mcpost: cancelled; the server was told\n"
     assert child.returncode == 130
@@ -182,7 +184,7 @@ def test_listen_says_what_it_hears_until_ctrl_c(url: str) -> None:
     assert child.stderr is not None
     assert child.stderr.readline().startswith("listening: ")
     os.kill(child.pid, signal.SIGINT)
-    child.communicate(timeout=10)
+    child.communicate(timeout=DEADLINE)
 
     assert child.returncode == 130
 

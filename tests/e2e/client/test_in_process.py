@@ -11,7 +11,7 @@ from mcpost import Context, Mirror, Server
 from mcpost.errors import BadTarget, ConnectionLost, RpcError
 from mcpost.testing import Recorder, connect
 from mcpost.types import Progress, ToolsChanged
-from tests.helpers.loop import run
+from tests.helpers.loop import run, run_by_the_clock
 from tests.helpers.until import until
 
 STEPS: list[int] = []
@@ -86,7 +86,7 @@ def test_a_call_that_is_cancelled_stops(server: Server) -> None:
                 await call
             await asyncio.sleep(0.05)
 
-    run(main())
+    run_by_the_clock(main())
     assert len(STEPS) <= 7
 
 
@@ -119,7 +119,7 @@ def test_closing_the_client_ends_the_work(server: Server) -> None:
         with pytest.raises(ConnectionLost):
             await call
 
-    run(main())
+    run_by_the_clock(main())
     assert len(STEPS) < 50
 
 

@@ -11,7 +11,7 @@ import uvloop
 from mcpost.client import Client
 from mcpost.errors import ConnectionLost
 from tests.helpers.hostile import CLOSE, HANG, Hostile, event, good, stream
-from tests.helpers.until import until
+from tests.helpers.until import DEADLINE, until
 
 
 @pytest.fixture
@@ -48,4 +48,4 @@ def test_calls_streams_losses_and_cancels_work_on_uvloop(runner: asyncio.Runner)
             await server.gone.wait()
 
     for each in (ending, lost, cancelled):
-        runner.run(asyncio.wait_for(each(), 5))
+        runner.run(asyncio.wait_for(each(), DEADLINE))

@@ -37,7 +37,7 @@ def test_an_answer_to_another_request_fails_the_call_at_once(wrong: object) -> N
             with pytest.raises(BadReply, match="not to 1"):
                 await client.request("tools/call", {"name": "fault"})
 
-    run(main(), 3)
+    run(main())
 
 
 @pytest.mark.req("T-14/C")
@@ -55,7 +55,7 @@ def test_a_busy_server_is_asked_again_when_it_says() -> None:
         assert first["params"] == second["params"]
 
     server = Hostile(answer=answer)
-    run(main(), 3)
+    run(main())
 
 
 def test_one_reset_hurts_one_call_and_no_other() -> None:
@@ -73,7 +73,7 @@ def test_one_reset_hurts_one_call_and_no_other() -> None:
             assert isinstance(lost, ConnectionLost)
             await client.discover()
 
-    run(main(), 3)
+    run(main())
 
 
 @pytest.mark.req("T-14/C")
@@ -89,7 +89,7 @@ def test_a_stream_cut_is_lost_at_once_and_never_resumed(event_id: bytes) -> None
             assert len(server.requests) == 1
             assert b"last-event-id" not in server.heads[0].lower()
 
-    run(main(), 3)
+    run(main())
 
 
 @pytest.mark.req("T-14/C")
@@ -101,7 +101,7 @@ def test_a_stream_cut_is_asked_again_under_a_new_id_where_the_caller_says_so() -
 
             assert [message["id"] for message in server.requests] == [1, 2, 3]
 
-    run(main(), 3)
+    run(main())
 
 
 @pytest.mark.req("V-03/C")
@@ -127,7 +127,7 @@ def test_a_refusal_of_a_modern_server_is_no_sign_of_a_legacy_one(
             assert not isinstance(caught.value, LegacyServer)
             assert {message["method"] for message in server.requests} == {"tools/call"}
 
-    run(main(), 3)
+    run(main())
 
 
 def test_a_slow_login_of_one_call_blocks_no_call_that_has_a_token() -> None:
@@ -157,7 +157,7 @@ def test_a_slow_login_of_one_call_blocks_no_call_that_has_a_token() -> None:
             with pytest.raises(Denied):
                 await slow
 
-    run(main(), 3)
+    run(main())
 
 
 def test_a_server_that_dies_during_a_call_ends_it_at_once() -> None:
@@ -173,4 +173,4 @@ def test_a_server_that_dies_during_a_call_ends_it_at_once() -> None:
             with pytest.raises(ConnectionLost):
                 await call
 
-    run(main(), 3)
+    run(main())

@@ -54,7 +54,7 @@ def call(cuts: random.Random | int) -> tuple[str, list[float]]:
         async with peer(Cutting(cuts)) as server, Client(server.url, era="legacy") as client:
             return (await client.call("x", progress=lambda p: heard.append(p.progress))).text
 
-    return run(main(), 20), heard
+    return run(main()), heard
 
 
 @pytest.mark.req("L-02/C")

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.cli.commands import DEADLINE, ROOT
+from tests.e2e.cli.commands import ROOT
+from tests.helpers.until import DEADLINE
 
 SHOWN = "http://127.0.0.1:8000/mcp"
 BLOCK = re.compile(

@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from mcpost import Client
-from tests.e2e.cli.commands import DEADLINE, LIBRARY, ROOT, first_line, started
+from tests.e2e.cli.commands import LIBRARY, ROOT, first_line, started
 from tests.helpers.loop import run
+from tests.helpers.ports import free_port
+from tests.helpers.until import DEADLINE
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 COMMANDS = {
@@ -26,12 +27,6 @@ COMMANDS = {
 }
 OWN_FOLDERS = "access_log off; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f;"
 OWN_FOLDERS += " uwsgi_temp_path u; scgi_temp_path s;"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 async def connect(port: int) -> None:

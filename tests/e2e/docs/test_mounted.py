@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.cli.commands import DEADLINE, ROOT, mcpost
+from tests.e2e.cli.commands import ROOT, mcpost
+from tests.helpers.until import DEADLINE
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import pytest
 
 import mcpost
 from mcpost.wire.exchange import TABLE, Event, State
-from tests.e2e.cli.commands import DEADLINE, ROOT
+from tests.e2e.cli.commands import ROOT
 from tests.e2e.docs.pages import Reader, link_examples, read_blocks
+from tests.helpers.until import DEADLINE
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = [page for page in PAGES if any(read_blocks(page))]
@@ -56,7 +57,7 @@ def test_what_the_pages_show_is_typed_strictly(tmp_path: Path) -> None:
             env={**os.environ, "MYPYPATH": "."},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE,
             check=False,
         )
         assert ended.returncode == 0, ended.stdout

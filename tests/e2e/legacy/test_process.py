@@ -34,7 +34,7 @@ def test_a_signal_ends_open_streams_and_the_process() -> None:
                 assert await stream._part() is None
                 assert await served.end() == 0
 
-    run(check(), timeout=30)
+    run(check())
 
 
 @pytest.mark.req("T-02/S", "V-05/S")
@@ -50,7 +50,7 @@ def test_legacy_off_refuses_get_and_initialize() -> None:
                 assert got["error"]["code"] == -32600
                 assert (raw.status, opened["error"]["code"]) == (400, -32022)
 
-    run(check(), timeout=30)
+    run(check())
 
 
 @pytest.mark.req("L-01/S")
@@ -66,4 +66,4 @@ def test_with_several_workers_earlier_revisions_are_off() -> None:
             served.tell(signal.SIGTERM)
             assert await served.end() == 0
 
-    run(check(), timeout=30)
+    run(check())

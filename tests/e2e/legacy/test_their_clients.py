@@ -17,6 +17,7 @@ from fastmcp.client.transports import StdioTransport
 
 from tests.helpers.loop import run
 from tests.helpers.serving import child
+from tests.helpers.until import DEADLINE
 
 BOTH = str(Path(__file__).parent / "both.py")
 MCPOST = str(Path(sys.executable).parent / "mcpost")
@@ -72,7 +73,7 @@ async def official(wire: str, mode: str, heard: Heard) -> AsyncIterator[mcp.Clie
             sampling_callback=answer_sample,
             list_roots_callback=answer_roots,
             message_handler=heard.take,
-            read_timeout_seconds=10,
+            read_timeout_seconds=DEADLINE,
         ) as client,
     ):
         yield client
@@ -98,7 +99,7 @@ def test_the_official_client_calls_reads_and_hears_progress(wire: str, mode: str
             assert told == [1, 2, 3, 4, 5]
             assert read.contents[0].text == "one"  # type: ignore[union-attr]
 
-    run(check(), timeout=30, debug=False)
+    run(check(), debug=False)
 
 
 @pytest.mark.req("L-03/S", "L-05/S")
@@ -111,7 +112,7 @@ def test_the_official_client_answers_all_kinds_of_questions(wire: str, mode: str
 
             assert result.content[0].text == "Ann, hello, 1"  # type: ignore[union-attr]
 
-    run(check(), timeout=30, debug=False)
+    run(check(), debug=False)
 
 
 @pytest.mark.req("L-04/S")
@@ -124,14 +125,14 @@ def test_the_official_client_hears_of_changes(wire: str) -> None:
             await client.session.subscribe_resource("both://one")
             await client.session.send_ping()
             await client.call_tool("change", {})
-            await asyncio.wait_for(heard.arrived.wait(), 5)
+            await asyncio.wait_for(heard.arrived.wait(), DEADLINE)
 
             assert heard.names[-2:] == [
                 "ToolListChangedNotification",
                 "ResourceUpdatedNotification",
             ]
 
-    run(check(), timeout=30, debug=False)
+    run(check(), debug=False)
 
 
 @pytest.mark.req("L-05/S", "V-05/S")
@@ -142,9 +143,9 @@ def test_the_client_of_fastmcp_calls(wire: str, mode: str) -> None:
         async with target(wire) as given:
             if wire == "stdio":
                 given = StdioTransport(MCPOST, given.args, keep_alive=False)
-            async with fastmcp.Client(given, mode=mode, timeout=10) as client:
+            async with fastmcp.Client(given, mode=mode, timeout=DEADLINE) as client:
                 result = await client.call_tool("add", {"a": 1, "b": 2})
 
                 assert result.content[0].text == "3"  # type: ignore[union-attr]
 
-    run(check(), timeout=30, debug=False)
+    run(check(), debug=False)

@@ -20,6 +20,7 @@ from tests.helpers.http import CALL_ADD, body, call, lines, listen, make_server,
 from tests.helpers.loop import run
 from tests.helpers.raw import Raw, connect
 from tests.helpers.serving import serving
+from tests.helpers.until import DEADLINE
 
 ADD = call("add", {"a": 1, "b": 2})
 ADD_BODY = body("tools/call", CALL_ADD)
@@ -148,18 +149,15 @@ def test_what_is_pipelined_behind_a_call_that_waits_is_answered_after_it(door: s
 @pytest.mark.req("T-13/S")
 @doors
 def test_a_silent_listen_is_kept_alive_by_comments(door: str) -> None:
-    async def scenario() -> list[bytes]:
+    async def scenario() -> list[bytes | None]:
         limits = ServerLimits(keep_alive=0.05)
         async with raw(door, make_server(), limits=limits) as connection:
             await connection.send(listen(toolsListChanged=True))
             await connection.head()
             await connection.event()
-            return await connection.parts(0.4)
+            return await connection.parts(5)
 
-    parts = run(scenario())
-
-    assert len(parts) >= 5
-    assert set(parts) == {b":"}
+    assert run(scenario()) == [b":"] * 5
 
 
 @pytest.mark.req("T-15/S")
@@ -178,26 +176,27 @@ def test_a_caller_that_leaves_stops_the_work(
         @server.tool
         async def job(ctx: Context) -> int:
             try:
-                for step in range(40):
+                for step in range(10_000):
                     done.append(step)
-                    ctx.progress(step + 1, 40)
+                    ctx.progress(step + 1, 10_000)
                     if step == 5:
                         sixth.set()
                     await asyncio.sleep(0.03)
             finally:
                 stopped.set()
-            return 40
+            return 10_000
 
         async with raw(door, server) as connection:
             await connection.send(call("job", progressToken=token))
-            await asyncio.wait_for(sixth.wait(), 5)
+            await asyncio.wait_for(sixth.wait(), DEADLINE)
             await connection.close(reset=reset)
-            await asyncio.wait_for(stopped.wait(), 5)
+            await asyncio.wait_for(stopped.wait(), DEADLINE)
 
     with caplog.at_level(logging.WARNING):
         run(scenario())
 
-    assert len(done) <= 7
+    # To the end it would be minutes.
+    assert len(done) < 9_999
     assert not caplog.records
 
 
@@ -346,9 +345,9 @@ def test_a_slow_reader_costs_no_more_than_its_bound(door: str) -> None:
         async with raw(door, server, limits=limits) as connection:
             meta = {"io.modelcontextprotocol/logLevel": "debug"}
             await connection.send(call("flood", **meta))
-            return await asyncio.wait_for(stopped.wait(), 10)
+            return await asyncio.wait_for(stopped.wait(), DEADLINE)
 
-    assert run(scenario(), 20)
+    assert run(scenario())
 
 
 def test_what_is_no_http_is_refused_in_json_at_the_native_door() -> None:

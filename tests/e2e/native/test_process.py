@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -26,7 +25,10 @@ async def begin(stack: contextlib.AsyncExitStack, port: int, sent: bytes) -> Raw
 @pytest.mark.req("P-05/S")
 def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
     async def scenario() -> tuple[list[Any], list[bytes], int, str]:
-        async with child(*PROCESS) as served, contextlib.AsyncExitStack() as stack:
+        async with (
+            child(*PROCESS, GRACE="60") as served,
+            contextlib.AsyncExitStack() as stack,
+        ):
             listens = [
                 await begin(stack, served.port, listen(n, toolsListChanged=True)) for n in range(50)
             ]
@@ -49,7 +51,7 @@ def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
                 assert await connection.is_closed()
             return ends, answers, await served.end(), await served.errors()
 
-    ends, answers, status, errors = run(scenario(), 40, debug=False)
+    ends, answers, status, errors = run(scenario(), debug=False)
 
     assert [[event["id"] for event in events] for events in ends] == [[n] for n in range(50)]
     assert all(b'"waited"' in answer for answer in answers)
@@ -59,26 +61,28 @@ def test_sigterm_ends_listens_with_a_result_and_lets_calls_finish() -> None:
 @pytest.mark.req("P-05/S", "T-15/S")
 @pytest.mark.parametrize("tool", ["wait", "stubborn", "block"])
 def test_no_call_keeps_the_process_alive(tool: str) -> None:
-    async def scenario() -> float:
+    async def scenario() -> None:
         async with child(*PROCESS) as served, contextlib.AsyncExitStack() as stack:
             await begin(stack, served.port, call(tool, {} if tool == "stubborn" else SLOW))
             async with connect(served.port) as other:
                 await other.ask(call("add", {"a": 1, "b": 2}))
-            start = time.monotonic()
             served.tell()
+            # Much sooner than the call would end.
             await served.end()
-            return time.monotonic() - start
 
-    assert run(scenario(), 40, debug=False) < 5.5
+    run(scenario(), debug=False)
 
 
-SLOW = {"seconds": 60}
+SLOW = {"seconds": 600}
 
 
 @pytest.mark.req("P-05/S")
 def test_a_second_signal_ends_at_once() -> None:
     async def scenario() -> int:
-        async with child(*PROCESS) as served, contextlib.AsyncExitStack() as stack:
+        async with (
+            child(*PROCESS, GRACE="600") as served,
+            contextlib.AsyncExitStack() as stack,
+        ):
             waiting = await begin(stack, served.port, call("wait", SLOW))
             listening = await begin(stack, served.port, listen(toolsListChanged=True))
             await listening.head()
@@ -89,4 +93,4 @@ def test_a_second_signal_ends_at_once() -> None:
             assert await waiting.is_closed()
             return await served.end()
 
-    assert run(scenario(), 40, debug=False) == 130
+    assert run(scenario(), debug=False) == 130

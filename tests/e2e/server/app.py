@@ -16,14 +16,14 @@ stopped = asyncio.Event()
 @server.tool
 async def job(ctx: Context) -> int:
     try:
-        for step in range(40):
+        for step in range(1_000):
             steps.append(step)
-            ctx.progress(step + 1, 40)
+            ctx.progress(step + 1, 1_000)
             await asyncio.sleep(0.03)
     except asyncio.CancelledError:
         stopped.set()
         raise
-    return 40
+    return 1_000
 
 
 @server.tool

@@ -11,7 +11,19 @@ from mcpost import Context
 from mcpost.limits import ServerLimits
 from tests.helpers.http import make_server
 
-server = make_server(ServerLimits(drain_grace=1.5))
+server = make_server(ServerLimits(drain_grace=float(os.environ.get("GRACE", "1"))))
+running = 0
+
+
+@server.tool
+async def begun() -> int:
+    """Tell how many calls of the tools below have begun."""
+    return running
+
+
+def count() -> None:
+    global running
+    running += 1
 
 
 @server.tool
@@ -21,12 +33,14 @@ async def pid() -> int:
 
 @server.tool
 async def wait(seconds: float) -> str:
+    count()
     await asyncio.sleep(seconds)
     return "waited"
 
 
 @server.tool
 async def stubborn(ctx: Context) -> str:
+    count()
     while True:
         try:
             await asyncio.sleep(3600)
@@ -36,6 +50,7 @@ async def stubborn(ctx: Context) -> str:
 
 @server.tool
 def block(seconds: float) -> str:
+    count()
     time.sleep(seconds)
     return "blocked"
 

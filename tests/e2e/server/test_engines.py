@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,8 +14,10 @@ import pytest
 
 from tests.helpers.http import call, listen
 from tests.helpers.loop import run
+from tests.helpers.ports import free_port
 from tests.helpers.raw import Raw, connect
 from tests.helpers.serving import ROOT
+from tests.helpers.until import DEADLINE
 
 APP = "tests.e2e.server.app:app"
 
@@ -30,8 +31,7 @@ def command(engine: str, port: int) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def engine(name: str) -> AsyncIterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command(name, port),
@@ -42,7 +42,7 @@ async def engine(name: str) -> AsyncIterator[int]:
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await _until_it_accepts(port)
         yield port
     finally:
@@ -53,12 +53,12 @@ async def engine(name: str) -> AsyncIterator[int]:
 
 
 async def _until_it_accepts(port: int) -> None:
-    for _ in range(1000):
+    while True:
         try:
             async with connect(port):
                 return
         except OSError:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # another's process tells nobody when it listens
 
 
 async def opened(stack: contextlib.AsyncExitStack, port: int, sent: bytes) -> Raw:
@@ -82,7 +82,7 @@ def test_all_that_a_stream_needs_works_under_other_servers(name: str) -> None:
             listening = await opened(stack, port, listen("mine", toolsListChanged=True))
             await listening.head()
             acknowledged = await listening.event()
-            comments = await listening.parts(0.4)
+            comments = await listening.parts(5)
 
             leaving = await opened(stack, port, call("job", progressToken=1))
             await leaving.head()
@@ -92,11 +92,10 @@ def test_all_that_a_stream_needs_works_under_other_servers(name: str) -> None:
             seen = (await plain.ask(call("seen")))["result"]["structuredContent"]
             return answer, events, acknowledged, comments, seen
 
-    answer, events, acknowledged, comments, steps = run(scenario(), 40, debug=False)
+    answer, events, acknowledged, comments, steps = run(scenario(), debug=False)
 
     assert answer["result"]["structuredContent"] == 3
     assert [event.get("id") for event in events] == [None, None, 7]
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    assert len(comments) >= 5
-    assert set(comments) == {b":"}
-    assert steps <= 7
+    assert comments == [b":"] * 5
+    assert 6 <= steps < 1_000

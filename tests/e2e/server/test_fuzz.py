@@ -18,6 +18,7 @@ from tests.helpers.http import call, make_server, post
 from tests.helpers.loop import run
 from tests.helpers.raw import connect
 from tests.helpers.serving import serving
+from tests.helpers.until import DEADLINE
 
 EXAMPLES = 210
 REQUESTS = 100
@@ -98,7 +99,7 @@ class Exchange:
             "client": ("127.0.0.1", 1),
         }
         # As its own task, as in a server: what is cancelled in it must not come out.
-        await asyncio.wait_for(app(scope, self.receive, self.send), 5)
+        await asyncio.wait_for(app(scope, self.receive, self.send), DEADLINE)
 
 
 def make_app() -> AsgiApp:
@@ -132,7 +133,7 @@ def test_every_request_gets_a_good_answer_and_leaves_nothing(seed: int) -> None:
         assert len(room.listens) == 0
         assert len(room.crew.terms.keep_alive) == 0
 
-    run(scenario(), 30, debug=False)
+    run(scenario(), debug=False)
 
 
 @pytest.mark.req("T-07/S", "T-15/S")
@@ -158,4 +159,4 @@ def test_a_server_lives_through_what_comes_over_sockets(seed: int) -> None:
             async with connect(port) as connection:
                 return await connection.ask(call("add", {"a": 1, "b": 2}))
 
-    assert run(scenario(), 60, debug=False)["result"]["structuredContent"] == 3
+    assert run(scenario(), debug=False)["result"]["structuredContent"] == 3

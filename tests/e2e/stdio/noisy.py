@@ -39,7 +39,7 @@ async def shout() -> str:
 @server.tool
 def read() -> str:
     """Read what a child reads from standard input, and what this process does."""
-    child = subprocess.run(["cat"], stdout=subprocess.PIPE, check=True, timeout=5)
+    child = subprocess.run(["cat"], stdout=subprocess.PIPE, check=True, timeout=30)
     return repr((sys.stdin.read(), child.stdout))
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.helpers.http import body
 from tests.helpers.serving import ROOT
+from tests.helpers.until import DEADLINE
 
-DEADLINE = 10.0
 NOISY = str(Path(__file__).parent / "noisy.py")
 LINE_LIMIT = 80 * 1024 * 1024
 

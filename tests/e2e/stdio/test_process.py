@@ -36,7 +36,7 @@ def talk(use: Callable[[Talk], Awaitable[None]], *options: str) -> None:
         async with talking(*options) as server:
             await use(server)
 
-    run(check(), timeout=30)
+    run(check())
 
 
 def descriptors() -> int:
@@ -319,4 +319,4 @@ def test_many_starts_and_ends_leave_nothing_behind() -> None:
         # The loop's own watcher of children may be new.
         assert descriptors() <= before + 2
 
-    run(check(), timeout=30)
+    run(check())

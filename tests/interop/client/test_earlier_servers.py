@@ -18,11 +18,12 @@ import pytest
 
 from mcpost.client import Client
 from tests.helpers.loop import run
+from tests.helpers.ports import free_port
+from tests.helpers.until import DEADLINE
 
 HERE = Path(__file__).parent
 HOME = Path(os.environ.get("MCPOST_NODE_HOME", HERE.parents[2] / ".conformance"))
 EARLIER = HOME / "earlier" / "bin" / "python"
-DEADLINE = 20.0
 
 
 def node_server(name: str) -> list[str]:
@@ -37,13 +38,6 @@ def earlier_server(wire: str, port: int = 0) -> list[str]:
     if not EARLIER.exists():
         pytest.skip("the earlier official package is not installed: run make conformance")
     return [str(EARLIER), str(HERE / "earlier_server.py"), wire, str(port)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -90,7 +84,7 @@ def test_reference_servers_are_called_over_stdio(
 ) -> None:
     command = [*node_server(server), *([str(tmp_path)] if server == "filesystem" else [])]
 
-    assert text in run(call(Client(command), name, arguments), DEADLINE, debug=False)
+    assert text in run(call(Client(command), name, arguments), debug=False)
 
 
 @pytest.mark.req("V-03/C")
@@ -100,7 +94,7 @@ def test_a_reference_server_is_called_over_its_http(wire: str, path: str) -> Non
     with listening([*node_server("everything"), wire], port):
         client = Client(f"http://localhost:{port}{path}")
 
-        assert "hello" in run(call(client, "echo", {"message": "hello"}), DEADLINE, debug=False)
+        assert "hello" in run(call(client, "echo", {"message": "hello"}), debug=False)
 
 
 async def use_earlier(client: Client) -> tuple[str, list[float], str]:
@@ -115,7 +109,7 @@ async def use_earlier(client: Client) -> tuple[str, list[float], str]:
 def test_the_earlier_official_server_is_used_over_stdio() -> None:
     client = Client(earlier_server("stdio"))
 
-    assert run(use_earlier(client), DEADLINE, debug=False) == ("3", [1, 2, 3], "hello")
+    assert run(use_earlier(client), debug=False) == ("3", [1, 2, 3], "hello")
 
 
 @pytest.mark.req("V-03/C", "L-01/C")
@@ -125,4 +119,4 @@ def test_the_earlier_official_server_is_used_over_its_http(wire: str, path: str)
     with listening(earlier_server(wire, port), port):
         client = Client(f"http://127.0.0.1:{port}{path}")
 
-        assert run(use_earlier(client), DEADLINE, debug=False) == ("3", [1, 2, 3], "hello")
+        assert run(use_earlier(client), debug=False) == ("3", [1, 2, 3], "hello")

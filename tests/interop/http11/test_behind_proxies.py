@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,10 +18,10 @@ from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
 from tests.helpers.loop import run
+from tests.helpers.ports import free_port
+from tests.helpers.until import DEADLINE
 from tests.unit.http11.smuggling import REQUESTS
 from tests.unit.http11.sockets import serving
-
-DEADLINE = 60.0
 
 NGINX = """
 daemon off; pid nginx.pid; error_log /dev/null; worker_processes 1;
@@ -93,12 +92,6 @@ class Noting(Application[Exchange]):
         exchange.respond(200, [(b"x-path", request.path.encode())], b"%d" % len(body))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
-
-
 @contextlib.asynccontextmanager
 async def proxied(kind: str, engine: int, folder: Path) -> AsyncIterator[int]:
     program = shutil.which(kind) or shutil.which(kind, path="/usr/sbin")
@@ -121,19 +114,19 @@ async def proxied(kind: str, engine: int, folder: Path) -> AsyncIterator[int]:
         yield port
     finally:
         process.terminate()
-        await asyncio.wait_for(process.wait(), 10)
+        await asyncio.wait_for(process.wait(), DEADLINE)
 
 
 async def until_it_listens(port: int) -> None:
-    for _ in range(500):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.02)  # another's process tells nobody when it listens
-        else:
-            writer.close()
-            return
-    raise AssertionError("the proxy does not listen")
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)  # another's process tells nobody when it listens
+            else:
+                writer.close()
+                return
 
 
 async def send(port: int, data: bytes) -> None:
@@ -179,7 +172,7 @@ def test_nothing_is_smuggled_past_a_proxy_and_every_answer_finds_its_caller(
             await asyncio.gather(*(one(number, *row) for number, row in enumerate(rows)))
         return app, strays
 
-    app, strays = run(main(), DEADLINE, debug=False)
+    app, strays = run(main(), debug=False)
 
     assert strays == []
     assert app.smuggled == []

@@ -27,7 +27,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200, deadline=60_000)
 @given(st.lists(NODES, min_size=len(NAMES), max_size=len(NAMES)), VALUES)
 def test_any_graph_of_references_is_refused_or_checked_in_time(
     nodes: list[Any], value: Any

@@ -10,7 +10,7 @@ from mcpost.client.attempt import Attempt
 from mcpost.client.deadline import Deadline
 from mcpost.errors import ConnectionLost, Timeout
 from mcpost.limits import ClientLimits
-from tests.helpers.loop import run
+from tests.helpers.loop import run_by_the_clock as run
 
 pytestmark = pytest.mark.req("P-03/C")
 

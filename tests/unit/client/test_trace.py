@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from mcpost.client.trace import current_trace
+from tests.helpers.until import DEADLINE
 
 
 @pytest.mark.req("J-06/C")
@@ -34,4 +35,4 @@ def test_a_program_without_telemetry_loads_none_of_it() -> None:
         "assert not [m for m in ('opentelemetry', 'pydantic', 'jsonschema_rs', 'urllib.request')"
         " if m in sys.modules]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE)

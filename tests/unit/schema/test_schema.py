@@ -11,6 +11,7 @@ import pytest
 
 from mcpost.limits import WireLimits
 from mcpost.schema import SchemaError, compile_schema
+from tests.helpers.until import DEADLINE
 
 BOOK = {
     "type": "object",
@@ -185,9 +186,9 @@ def test_a_schema_that_doubles_with_depth_checks_shallow_values_alone() -> None:
         deep = {"x": deep}
 
     assert validator.check(shallow) is None
-    started = time.monotonic()
+    started = time.process_time()
     assert "levels deep" in (validator.check(deep) or "")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.req("J-07/S", "J-07/C")
@@ -224,9 +225,9 @@ def test_a_tree_may_be_as_deep_as_it_likes() -> None:
 def test_a_pattern_cannot_take_for_ever(pattern: str) -> None:
     validator = compile_schema({"pattern": pattern})
 
-    started = time.monotonic()
+    started = time.process_time()
     assert validator.check("a" * 60 + "!") is not None
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_equal_schemas_share_a_validator() -> None:
@@ -236,6 +237,6 @@ def test_equal_schemas_share_a_validator() -> None:
 def test_the_engine_is_loaded_when_the_first_schema_is_compiled() -> None:
     program = "import mcpost.schema, sys; print('jsonschema_rs' in sys.modules)"
 
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=20)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=DEADLINE)
 
     assert result.stdout.strip() == b"False"

@@ -15,6 +15,7 @@ from mcpost.server.bus import MemoryBus
 from mcpost.types import Change, PromptsChanged, ResourcesChanged, ResourceUpdated, ToolsChanged
 from tests.helpers.calls import ask, call_tool
 from tests.helpers.loop import run
+from tests.helpers.until import DEADLINE
 
 
 def echo(text: str) -> str:
@@ -218,7 +219,9 @@ def test_importing_the_package_loads_no_engine(name: str) -> None:
         f"print([each for each in {heavy.split()} if each in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE
+    )
 
     assert (done.returncode, done.stdout.strip()) == (0, "[]")
 

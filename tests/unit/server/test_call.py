@@ -201,7 +201,7 @@ def test_without_a_token_there_is_no_progress(name: str, token: dict[str, Any]) 
 @pytest.mark.req("P-01/S")
 def test_a_flood_from_a_thread_is_bounded_and_ends_with_its_newest() -> None:
     notes: Notes = []
-    server = make_server(progress_burst=50)
+    server = make_server(progress_burst=50, progress_rate=100)
 
     run(call_tool(server, "count_in_thread", {"steps": 20_000}, notes=notes, progressToken=1))
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcpost.server.pipes import Sink, Source
 from tests.helpers.loop import run
-from tests.helpers.until import until
+from tests.helpers.until import DEADLINE, until
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def test_what_is_written_in_one_turn_goes_out_together_and_in_order() -> None:
             writer = Writer(sink)
             for part in (b"one", b"two", b"three"):
                 writer.sink.write(part)
-            assert await writer.sink.flush(5)
+            assert await writer.sink.flush(DEADLINE)
 
             assert os.read(source, 100) == b"onetwothree"
             assert (writer.drained, writer.sink.pending) == (1, 0)
@@ -148,7 +148,7 @@ def test_a_slow_reader_gets_all_of_it_and_the_loop_goes_on() -> None:
             assert not await writer.sink.flush(0.01)
             reader = Reader(source)
             reader.source.resume()
-            assert await writer.sink.flush(5)
+            assert await writer.sink.flush(DEADLINE)
             await until(lambda: len(reader.data) == 3_000_000)
 
             assert reader.data == b"".join(parts)
@@ -168,7 +168,7 @@ def test_a_reader_that_is_gone_is_told_once() -> None:
             await until(lambda: writer.broken)
             writer.sink.write(b"two")
 
-            assert not await writer.sink.flush(1)
+            assert not await writer.sink.flush(DEADLINE)
             assert (writer.broken, writer.drained, writer.sink.pending) == (1, 0, 0)
             writer.sink.close()
 
@@ -190,7 +190,7 @@ def test_one_socket_is_both_ends() -> None:
             while found < 1_000_000:
                 found += len(await asyncio.get_running_loop().sock_recv(ours, 1 << 20))
 
-            assert await writer.sink.flush(5)
+            assert await writer.sink.flush(DEADLINE)
             reader.source.pause()
             writer.sink.close()
 
@@ -202,7 +202,7 @@ def test_a_plain_file_is_written(tmp_path: Path) -> None:
         with (tmp_path / "out").open("wb") as file:
             writer = Writer(file.fileno())
             writer.sink.write(b"x" * 1_000_000)
-            assert await writer.sink.flush(5)
+            assert await writer.sink.flush(DEADLINE)
             writer.sink.close()
 
         assert (tmp_path / "out").stat().st_size == 1_000_000

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcpost.server.pulse import Lane
-from tests.helpers.loop import run
+from tests.helpers.loop import run_by_the_clock as run
 
 
 @pytest.mark.req("T-13/S")

@@ -18,7 +18,7 @@ from mcpost.server.reply import Reply, Terms
 from mcpost.server.settings import Settings
 from mcpost.wire.exchange import State
 from tests.helpers.http import RecordingDoor, body, head, lines, make_server
-from tests.helpers.loop import run
+from tests.helpers.loop import run_by_the_clock as run
 
 NOTE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}'
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{}}'

@@ -24,6 +24,7 @@ from mcpost.types import (
     TextContent,
     TextResourceContents,
 )
+from tests.helpers.until import DEADLINE
 
 
 def written(value: Any) -> bytes:
@@ -134,6 +135,6 @@ def test_the_vocabulary_loads_msgspec_alone() -> None:
         " if name in sys.modules))"
     )
 
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=20)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=DEADLINE)
 
     assert result.stdout.strip() == b"[]"

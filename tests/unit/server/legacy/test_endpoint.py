@@ -23,7 +23,7 @@ from tests.helpers.legacy import (
     request,
     text,
 )
-from tests.helpers.loop import run
+from tests.helpers.loop import run, run_by_the_clock
 from tests.helpers.until import until
 
 
@@ -690,7 +690,7 @@ def test_an_idle_session_expires_and_one_with_a_stream_does_not() -> None:
         assert over.send(request("ping"), idle).status == 404
         assert over.send(request("ping"), used).status == 200
 
-    run(check())
+    run_by_the_clock(check())
 
 
 @pytest.mark.req("L-02/S")

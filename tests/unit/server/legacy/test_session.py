@@ -15,7 +15,7 @@ from mcpost.server.admission import Admission
 from mcpost.server.legacy.session import Session
 from mcpost.wire.jsonrpc import Notification, Request, Response
 from tests.helpers.legacy import NAME, Gates, make_server
-from tests.helpers.loop import run
+from tests.helpers.loop import run, run_by_the_clock
 from tests.helpers.until import until
 
 
@@ -249,7 +249,7 @@ def test_a_call_that_takes_too_long_is_stopped() -> None:
         assert answer["error"]["message"] == "the call took longer than this server allows"
         assert gates.cancelled
 
-    run(check())
+    run_by_the_clock(check())
 
 
 @pytest.mark.req("T-25/S")

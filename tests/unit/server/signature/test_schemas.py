@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from mcpost.errors import UsageError
 from mcpost.schema import compile_schema
 from tests.helpers.signature import Context, compiled
+from tests.helpers.until import DEADLINE
 
 
 class Sort(enum.Enum):
@@ -333,6 +334,6 @@ def test_pydantic_is_loaded_when_the_first_function_is_compiled() -> None:
         "import mcpost.server.signature; print('pydantic' in sys.modules)"
     )
 
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=20)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=DEADLINE)
 
     assert result.stdout.split() == [b"False", b"True"], result.stderr
