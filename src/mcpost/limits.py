@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ("ClientLimits", "ServerLimits", "WireLimits")
+__all__ = ("CacheLimits", "ClientLimits", "ServerLimits", "WireLimits")
 
 MIB = 1024 * 1024
 
@@ -193,3 +193,26 @@ class ClientLimits:
 
     max_asked: int = 100
     """Requests of a server of an earlier revision that are answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLimits:
+    """Bounds of a gateway's shared cache; a policy sets them in `[cache]`."""
+
+    max_entries: int = 1_024
+    """Answers, least recently used first out."""
+
+    max_bytes: int = 16 * MIB
+    """Bytes of all answers."""
+
+    max_entry: int = 1 * MIB
+    """Bytes of one answer; a longer one is not kept."""
+
+    max_ttl: float = 3_600.0
+    """Seconds for which an answer is kept at most, whatever its `ttlMs` says."""
+
+    max_waiting: int = 1_000
+    """Requests that wait for one answer; others go to the upstream themselves."""
+
+    wait: float = 5.0
+    """Seconds that a request waits for another one's answer; then it goes itself."""

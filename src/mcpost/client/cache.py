@@ -24,20 +24,9 @@ from mcpost.types import (
     ToolsChanged,
 )
 from mcpost.wire import jsonrpc
+from mcpost.wire.caching import CACHEABLE
 
 __all__ = ("CACHEABLE", "Cache", "CacheKey")
-
-CACHEABLE: Final = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-    }
-)
-"""Methods whose results may be kept."""
 
 _DROPPED: Final[dict[type[Change], tuple[str, ...]]] = {
     ToolsChanged: ("tools/list",),

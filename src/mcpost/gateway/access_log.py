@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,6 +29,8 @@ class Note:
     started: float
     """Of `time.perf_counter`."""
     ticket: Ticket = field(default_factory=Ticket)
+    cache: Literal["hit", "miss"] | None = None
+    """Whether the shared cache had the answer; `None` where it was not asked."""
 
     def seconds(self) -> float:
         """Seconds since it began."""
@@ -65,6 +67,7 @@ class AccessLog:
             "rule": verdict.rule or None,
             "reason": verdict.reason or None,
             "status": status,
+            "cache": note.cache,
             "seconds": round(note.seconds(), 6),
             **more,
         }

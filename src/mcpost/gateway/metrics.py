@@ -40,6 +40,8 @@ class Metrics:
         """Requests whose headers could not be decided on, or did not agree with the body."""
         self.reloads: Counter[str] = Counter()
         """Policies that were read again: `ok`, and `failed`."""
+        self.cache: Counter[str] = Counter()
+        """Requests for which the shared cache was asked: `hit`, and `miss`."""
 
     def count(
         self,
@@ -88,6 +90,11 @@ class Metrics:
         lines += [
             f'mcpost_gateway_reloads_total{{result="{result}"}} {self.reloads[result]}'
             for result in ("ok", "failed")
+        ]
+        lines.append("# TYPE mcpost_gateway_cache_requests_total counter")
+        lines += [
+            f'mcpost_gateway_cache_requests_total{{result="{result}"}} {self.cache[result]}'
+            for result in ("hit", "miss")
         ]
         for name, value in gauges.items():
             lines.append(f"# TYPE mcpost_gateway_{name} gauge")

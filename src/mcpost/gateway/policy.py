@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal
 
+from mcpost.limits import CacheLimits
+
 __all__ = (
     "Action",
     "Cap",
@@ -63,12 +65,14 @@ class Upstream:
         endpoints: Their URLs, in the order of the file.
         audience: Whether `Authorization` is meant for them and so is passed on.
         health: Path that is asked for with GET to see whether an endpoint is up, or `None`.
+        cache: Whether answers that it says are for all are kept in the shared cache.
     """
 
     name: str
     endpoints: tuple[str, ...]
     audience: bool = False
     health: str | None = None
+    cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,7 @@ class Policy:
         reads: Headers of the parameters that some rule reads; the others are only forwarded.
         warnings: What `check` should say.
         file: Path of the file.
+        cache: Bounds of the shared cache.
     """
 
     listeners: tuple[Listener, ...]
@@ -249,6 +254,7 @@ class Policy:
     reads: frozenset[bytes] = frozenset()
     warnings: tuple[Warned, ...] = ()
     file: str = ""
+    cache: CacheLimits = field(default_factory=CacheLimits)
     memory: dict[tuple[str, str | None], tuple[Rule, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from mcpost.errors import PolicyError
 from mcpost.gateway.policy import Legacy, Listener, Policy, Rule, Upstream
+from mcpost.gateway.policy_cache import read_cache
 from mcpost.gateway.policy_lines import Lines
 from mcpost.gateway.policy_reach import find_unreachable
 from mcpost.gateway.policy_rule import read_rule
@@ -51,6 +52,7 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
     legacy: Any = top.choice("legacy", _LEGACY, "refuse")
     verify: Any = top.choice("verify", ("headers", "body"), "headers")
     rules = _read_rules(top, upstreams)
+    cache = read_cache(top, upstreams)
     top.finish()
     _require_upstreams(top, rules, upstream, default)
     return Policy(
@@ -64,6 +66,7 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
         frozenset().union(*(rule.reads for rule in rules)),
         tuple(find_unreachable(rules)),
         file,
+        cache,
     )
 
 
@@ -86,7 +89,7 @@ def _read_upstreams(top: Table) -> dict[str, Upstream]:
         health = table.text("health")
         if health is not None and not health.startswith("/"):
             table.fail("health", "is a path, as in '/healthz'")
-        found[name] = Upstream(name, endpoints, table.flag("audience"), health)
+        found[name] = Upstream(name, endpoints, table.flag("audience"), health, table.flag("cache"))
         table.finish()
     return found
 

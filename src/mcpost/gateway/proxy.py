@@ -11,6 +11,7 @@ from typing import Final
 from mcpost.errors import InternalError, InvalidRequest, WireError
 from mcpost.gateway import refusals
 from mcpost.gateway.access_log import AccessLog, Note
+from mcpost.gateway.cached import Asked, Cached, may_ask
 from mcpost.gateway.decide import Facts, Verdict
 from mcpost.gateway.forward import Forward, Upload
 from mcpost.gateway.generation import Generation, Plan
@@ -64,16 +65,21 @@ class Shared:
         self.quotas = Quotas()
         self.running: set[Forward] = set()
         """What is under way."""
+        self.cached = Cached(self.close_note, self.running, self.ended)
+        self.cached.configure(generation.policy.cache)
 
     def replace(self, following: Generation) -> None:
         """Go on with another policy; what runs is not touched."""
         before, self.generation = self.generation, following
+        self.cached.configure(following.policy.cache)
         before.retire(following)
 
     def close_note(self, note: Note, status: int, forward: Forward | None = None) -> None:
         """Count and log a request that has ended."""
         facts, verdict = note.facts, note.verdict
         self.quotas.release(note.ticket)
+        if note.cache is not None:
+            self.metrics.cache[note.cache] += 1
         self.metrics.count(
             facts.method,
             facts.name,
@@ -85,7 +91,7 @@ class Shared:
         if self.log is None:
             return
         if forward is None:
-            self.log.add(note, status)
+            self.log.add(note, status, upstream=verdict.upstream)
             return
         self.log.add(
             note,
@@ -96,6 +102,11 @@ class Shared:
             bytes=forward.received,
             error=str(forward.error) if forward.error else None,
         )
+
+    def ended(self, forward: Forward) -> None:
+        """Take note that a forwarded request has ended."""
+        self.running.discard(forward)
+        self.close_note(forward.note, forward.status, forward)
 
     def streams(self) -> int:
         """Streams that are open now."""
@@ -134,11 +145,14 @@ class Gateway(Application[Door]):
         if hidden is not None:
             error = InvalidRequest(f"Connection may not name {hidden.decode('ascii')}")
             plan = _refuse(plan.facts, error)
-        if request.method == "POST" and _needs_body(request, generation, plan.verdict):
+        if request.method == "POST" and _needs_body(
+            request, generation, plan.verdict, plan.facts.method
+        ):
             exchange.generation, exchange.plan = generation, plan
             return
-        forward = self._begin(request, exchange, generation, plan)
-        if forward is not None:
+        note = self._admit(request, exchange, plan)
+        if note is not None:
+            forward = self._forward(request, exchange, generation, plan, note)
             exchange.receive(Upload(exchange, request.length, forward))
 
     def handle(self, request: Request, body: bytes, exchange: Door) -> None:
@@ -148,9 +162,15 @@ class Gateway(Application[Door]):
             plan = self._inspect(request, body, generation, plan)
         elif plan.verdict.action == "allow":
             plan = _compare(request, body, plan)
-        forward = self._begin(request, exchange, generation, plan, body)
-        if forward is not None:
-            forward.send(body)
+        note = self._admit(request, exchange, plan, body)
+        if note is None:
+            return
+        facts, upstream = plan.facts, plan.verdict.upstream
+        if may_ask(generation, upstream, facts.method, len(body)):
+            asked = Asked(exchange, request, generation, plan.lines, note, body)
+            if self._shared.cached.serve(asked):
+                return
+        self._forward(request, exchange, generation, plan, note).send(body)
 
     def word(self, status: int, reason: str) -> tuple[HeaderLines, bytes]:
         """Say a refusal of the engine as one of the gateway."""
@@ -192,14 +212,9 @@ class Gateway(Application[Door]):
 
     # Steps.
 
-    def _begin(
-        self,
-        request: Request,
-        exchange: Door,
-        generation: Generation,
-        plan: Plan,
-        body: bytes = b"",
-    ) -> Forward | None:
+    def _admit(
+        self, request: Request, exchange: Door, plan: Plan, body: bytes = b""
+    ) -> Note | None:
         """Let a request through, or answer why not."""
         shared, verdict = self._shared, plan.verdict
         note = Note(request.method, plan.facts, verdict, time.perf_counter())
@@ -218,13 +233,21 @@ class Gateway(Application[Door]):
                 self._refuse(exchange, note, answer)
                 return None
             note.ticket = ticket
+        return note
+
+    def _forward(
+        self, request: Request, exchange: Door, generation: Generation, plan: Plan, note: Note
+    ) -> Forward:
+        """Begin to forward a request that was let through."""
+        shared, verdict = self._shared, plan.verdict
+        assert verdict.upstream is not None
         forward = Forward(
             exchange,
             request,
             generation.groups[verdict.upstream],
             lines=plan.lines,
             note=note,
-            ended=self._ended,
+            ended=shared.ended,
             shard=generation.shard(verdict),
         )
         shared.running.add(forward)
@@ -240,17 +263,17 @@ class Gateway(Application[Door]):
         exchange.respond(*answer)
         self._shared.close_note(note, answer.status)
 
-    def _ended(self, forward: Forward) -> None:
-        self._shared.running.discard(forward)
-        self._shared.close_note(forward.note, forward.status, forward)
 
-
-def _needs_body(request: Request, generation: Generation, verdict: Verdict) -> bool:
+def _needs_body(
+    request: Request, generation: Generation, verdict: Verdict, method: str | None
+) -> bool:
     """Whether the whole body has to come before an answer, or before it is sent on."""
     if verdict.action == "inspect":
         return True
     if verdict.action == "allow":
-        return generation.policy.verify == "body"
+        return generation.policy.verify == "body" or may_ask(
+            generation, verdict.upstream, method, request.length
+        )
     # So that the refusal says which request it is about; a long one is refused unread.
     return 0 < request.length <= _SHORT
 

@@ -145,6 +145,8 @@ class Running:
             "client_connections": sum(each.statistics().open for each in self.sockets.values()),
             "upstream_connections": sum(each.pool.statistics().open for each in endpoints),
             "upstream_endpoints_up": sum(each.is_up() for each in endpoints),
+            "cache_entries": len(self.shared.cached.store),
+            "cache_bytes": self.shared.cached.store.bytes,
         }
 
     async def drain(self, grace: float) -> None:

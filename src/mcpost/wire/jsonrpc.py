@@ -37,6 +37,7 @@ __all__ = (
     "encode_request",
     "encode_result",
     "read_id",
+    "says_all",
 )
 
 Id = int | str
@@ -105,7 +106,7 @@ def decode_message(body: Body) -> Request | Notification:
     reading = None
     try:
         message = _decode(body)
-        if not _says_all(body, encode(message)):
+        if not says_all(body, encode(message)):
             reading = ExactReading(body)
     except msgspec.ValidationError:
         reading = ExactReading(body)
@@ -152,7 +153,7 @@ def _classify(message: dict[str, Any]) -> Request | Notification:
     return Request(request_id, method, params)
 
 
-def _says_all(body: Body, written: bytes) -> bool:
+def says_all(body: Body, written: bytes) -> bool:
     r"""Whether it is quickly seen that what was read, written again, has every key of the body.
 
     Equal bytes are proof, and so are equally many colons: the body has one for each key that was

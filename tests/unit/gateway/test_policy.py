@@ -132,3 +132,33 @@ def test_lines_are_right_behind_long_strings_and_lists() -> None:
 )
 def test_a_star_stands_for_any_characters(pattern: str, name: str, matched: bool) -> None:
     assert Pattern(pattern).matches(name) is matched
+
+
+def test_a_cache_is_asked_for_by_an_upstream_and_bounded_by_the_policy() -> None:
+    bare = read_policy(UPSTREAM)
+    policy = read_policy(UPSTREAM + "cache = true\n[cache]\nmax_entries = 3\nwait = 0.5\n")
+
+    assert not bare.upstreams["books"].cache
+    assert policy.upstreams["books"].cache
+    assert (policy.cache.max_entries, policy.cache.wait) == (3, 0.5)
+    assert policy.cache.max_bytes == bare.cache.max_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "said"),
+    [
+        pytest.param("[cache]\n", 3, "cache", "no upstream", id="no upstream"),
+        pytest.param("cache = 1\n", 3, "upstreams.books.cache", "true or false", id="flag"),
+        pytest.param("cache = true\n[cache]\nmax_ttl = 0\n", 5, "cache.max_ttl", "0", id="ttl"),
+        pytest.param(
+            "cache = true\n[cache]\nmax_byte = 3\n", 5, "cache.max_byte", "'max_bytes'", id="key"
+        ),
+    ],
+)
+def test_a_mistake_about_the_cache_points_at_line_and_key(
+    text: str, line: int, key: str, said: str
+) -> None:
+    with pytest.raises(PolicyError) as caught:
+        read_policy(UPSTREAM + text)
+    assert (caught.value.line, caught.value.key) == (line, key)
+    assert said in str(caught.value)
