@@ -18,6 +18,7 @@ from mcpost.http11.head import Request, Response
 from mcpost.http11.limits import ConnectionLimits
 from mcpost.http11.listener import Listener, listen
 from mcpost.http11.pool import Pool
+from tests.helpers.until import DEADLINE
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 LAST_GET = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -69,11 +70,9 @@ async def talk(port: int, data: bytes, **options: Any) -> bytes:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
-    for _ in range(100_000):
-        if holds():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never held")
+    async with asyncio.timeout(DEADLINE):
+        while not holds():  # noqa: ASYNC110 - what is waited for may be a callback
+            await asyncio.sleep(0)
 
 
 class Fetched:
@@ -122,6 +121,6 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         ],
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=DEADLINE,
     )
     return certificate, key

@@ -98,7 +98,7 @@ def test_requests_beyond_those_that_may_wait_are_refused() -> None:
 def test_a_request_that_waits_too_long_fails_unsent() -> None:
     async def main() -> None:
         app = Echo()
-        limits = {"max_connections": 1, "connect_timeout": 0.1, "tick": 0.05}
+        limits = {"max_connections": 1, "connect_timeout": 0.5, "tick": 0.05}
         async with pooled(app, **limits) as (pool, _):
             pool.send(WAIT, Fetched())
             await app.arrived.wait()
