@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import client, load, report, startup, streams
+from bench import client, gateway, load, report, startup, streams
 from bench.figures import COMMAND, NATIVE, Figures, judge
 from bench.load import ADD, ADD_SYNC, COUNT, Ask
 from bench.machine import ROOT, Running, prepare, serving
@@ -177,12 +177,29 @@ def clients(run: Run) -> None:
                 run.figures.put(f"client/{at_once}", name, micros / 1e6)
 
 
+def proxies(run: Run) -> None:
+    """Measure what stands between a caller and a server."""
+    for name in run.turns(gateway.TARGETS, run.effort.rounds):
+        with run.noting("gateway", name), gateway.proxying(name) as proxy:
+            if name != gateway.FASTMCP:
+                load.pace(proxy, ADD, 16, 1)
+            for connections, seconds in gateway.loads_for(name, run.effort.seconds):
+                found = load.pace(proxy, ADD, connections, seconds)
+                for kind, value in found._asdict().items():
+                    run.figures.put(f"{kind} proxied/{connections}", name, value)
+    for name in run.turns((gateway.NOTED,), 1):
+        with run.noting("gateway, streams", name), gateway.proxying(name, streams=True) as proxy:
+            (found,) = streams.listens(proxy, [1000])
+            run.figures.put("proxied streams", name, found.memory)
+
+
 PLAN: Final[dict[str, Callable[[Run], None]]] = {
     "calls": calls,
     "events": events,
     "listens": listens,
     "start": starts,
     "client": clients,
+    "gateway": proxies,
 }
 
 
@@ -191,7 +208,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(PLAN), help="measure only these")
     parser.add_argument("--targets", nargs="+", help="only servers with these words in their name")
-    parser.add_argument("--quick", action="store_true", help="short and rough, 90 s at most")
+    parser.add_argument("--quick", action="store_true", help="short and rough, two minutes at most")
     parser.add_argument("--json", action="store_true", help="print JSON in place of the page")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a bar does not hold")
     return parser.parse_args()

@@ -16,6 +16,11 @@ HIGH: Final = "mcp high"
 FASTMCP: Final = "fastmcp"
 STREAMS: Final = "mcp high, streams"
 COMMAND: Final = "mcpost serve"
+GATEWAY: Final = "mcpost gateway"
+NGINX: Final = "nginx"
+ENVOY: Final = "Envoy, exported"
+PROXY: Final = "fastmcp proxy"
+DIRECT: Final = "no proxy"
 
 
 class Figures:
@@ -87,6 +92,11 @@ def hop(figures: Figures, target: str, kind: str = "cpu") -> float:
     return outside - inside if kind == "cpu" else 1 / outside - 1 / inside
 
 
+def added(figures: Figures, target: str) -> float:
+    """Seconds that a proxy adds to a call, the median at one connection."""
+    return figures.get("p50 proxied/1", target) - figures.get("p50 proxied/1", DIRECT)
+
+
 def _faster(title: str, call: str, ours: str, theirs: str, bound: float) -> Bar:
     return Bar(title, _times(call, ours, theirs), bound, by_cpu=_times_by_cpu(call, ours, theirs))
 
@@ -141,6 +151,17 @@ BARS: Final = (
         _of("client/32", "mcpost", "official"),
         1 / 4,
     ),
+    _faster("gateway, 20 rules, at 16: times Envoy with them", "proxied/16", GATEWAY, ENVOY, 1),
+    _faster("gateway, 20 rules, at 64: times Envoy with them", "proxied/64", GATEWAY, ENVOY, 1),
+    _faster("gateway at 16: times nginx without rules", "proxied/16", GATEWAY, NGINX, 0.5),
+    _faster("gateway at 64: times nginx without rules", "proxied/64", GATEWAY, NGINX, 0.5),
+    _faster("gateway at 16: times fastmcp's proxy", "proxied/16", GATEWAY, PROXY, 100),
+    _most(
+        "gateway, time added to a call: times what nginx adds",
+        lambda figures: added(figures, GATEWAY) / added(figures, NGINX),
+        2,
+    ),
+    _most("gateway, an open stream of 1,000: KB", _value("proxied streams", GATEWAY, 1024), 8),
 )
 
 

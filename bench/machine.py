@@ -82,9 +82,11 @@ def command_of(name: str) -> list[str]:
     return [sys.executable, "-m", "bench.servers", name, "{port}"]
 
 
-def spawn(command: Sequence[str], port: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a server on the servers' core."""
-    with on_core(SERVER_CORE):
+def spawn(
+    command: Sequence[str], port: int, log: IO[bytes], core: int = SERVER_CORE
+) -> subprocess.Popen[bytes]:
+    """Start a server on a core, mostly the servers' one."""
+    with on_core(core):
         return subprocess.Popen(
             [part.replace("{port}", str(port)) for part in command],
             cwd=ROOT,
@@ -105,15 +107,17 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def serving(name: str, command: Sequence[str] | None = None) -> Iterator[Running]:
-    """Run a server until the block ends.
+def serving(
+    name: str, command: Sequence[str] | None = None, core: int = SERVER_CORE
+) -> Iterator[Running]:
+    """Run a server on a core until the block ends.
 
     Raises:
         RuntimeError: It does not start; says what it wrote last.
     """
     port = free_port()
     with tempfile.TemporaryFile() as log:
-        process = spawn(command or command_of(name), port, log)
+        process = spawn(command or command_of(name), port, log, core)
         try:
             if not _takes_connections(port, process):
                 stop(process)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench import EVENTS
-from bench.figures import BARE, Figures, hop, judge
+from bench.figures import BARE, Figures, added, hop, judge
 from bench.machine import describe
 
 __all__ = ("as_data", "page", "today")
@@ -51,6 +51,13 @@ def _hop(kind: str) -> Cell:
             return None
 
     return read
+
+
+def _added(figures: Figures, target: str) -> float | None:
+    try:
+        return added(figures, target) * 1e6
+    except KeyError:
+        return None
 
 
 TABLES: Final = (
@@ -115,6 +122,22 @@ TABLES: Final = (
         {
             "one after the other, us": _cell("client/1", 1e-6),
             "32 at once, us": _cell("client/32", 1e-6),
+        },
+    ),
+    Table(
+        "proxies in front of one cheap server: calls of `add` a second at 1, 16 and 64 connections",
+        "rate proxied/1",
+        {
+            "1": _cell("rate proxied/1"),
+            "16": _cell("rate proxied/16"),
+            "64": _cell("rate proxied/64"),
+            "CPU us a call, 16": _cell("cpu proxied/16", 1e-6),
+            "CPU us a call, 64": _cell("cpu proxied/64", 1e-6),
+            "p50 ms, 1": _cell("p50 proxied/1", 1e-3),
+            "added, us": _added,
+            "p99 ms, 64": _cell("p99 proxied/64", 1e-3),
+            "share of core, 64": _cell("share proxied/64"),
+            "KB an open stream": _cell("proxied streams", 1024),
         },
     ),
     Table("import", "import", {"s above a bare interpreter": _cell("import")}),
