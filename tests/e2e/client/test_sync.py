@@ -88,12 +88,19 @@ def test_what_the_callback_raises_ends_the_call(client: Client) -> None:
 
 def test_changes_are_iterated(client: Client, server: Server) -> None:
     changes = client.listen(tools=True)
-    timer = threading.Timer(0.05, server.notify_tools_changed)
-    timer.start()
+    heard = threading.Event()
+
+    def change_until_heard() -> None:
+        while not heard.wait(0.02):
+            server.notify_tools_changed()
+
+    changing = threading.Thread(target=change_until_heard)
+    changing.start()
 
     assert next(changes) == ToolsChanged()
+    heard.set()
+    changing.join()
     changes.close()
-    timer.join()
 
 
 def test_it_works_where_a_loop_runs_already(server: Server) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from mcpost.http11.limits import ConnectionLimits
 from tests.helpers.loop import run
+from tests.helpers.until import DEADLINE
 from tests.unit.http11.sockets import GET, LAST_GET, Echo, make_certificate, serving, talk, until
 
 WAIT = b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -87,7 +88,7 @@ def test_draining_lets_an_answer_come_to_its_end() -> None:
             busy = asyncio.create_task(talk(listener.port, WAIT))
             await app.arrived.wait()
 
-            drained = asyncio.create_task(listener.drain(5))
+            drained = asyncio.create_task(listener.drain(DEADLINE))
             assert (await idle).startswith(b"HTTP/1.1 200 ")
             assert not drained.done()
             with pytest.raises(ConnectionRefusedError):
