@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 """Seconds for one wait that only guards against hanging: no test hangs on how fast a machine is."""
 
 
