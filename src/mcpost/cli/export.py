@@ -9,10 +9,14 @@ from typing import Annotated
 from typer import Option
 
 from mcpost.cli.gateway import File, load_policy
+from mcpost.errors import UsageError
 from mcpost.gateway.export.envoy import to_envoy
 from mcpost.gateway.export.nginx import to_nginx
+from mcpost.gateway.export.settings import ExportSettings
 
 __all__ = ("export",)
+
+_DEFAULTS = ExportSettings()
 
 
 class Engine(StrEnum):
@@ -25,10 +29,41 @@ class Engine(StrEnum):
 def export(
     policy: File,
     to: Annotated[Engine, Option(help="The engine to write for.")],
+    connect_timeout: Annotated[
+        float, Option(help="Seconds for a connection to an upstream.")
+    ] = _DEFAULTS.connect_timeout,
+    idle_timeout: Annotated[
+        float, Option(help="Seconds of silence of an upstream.")
+    ] = _DEFAULTS.idle_timeout,
+    max_body: Annotated[
+        int, Option(help="Bytes of the largest request body.")
+    ] = _DEFAULTS.max_body,
+    upstream_ca: Annotated[
+        str, Option(help="Authorities (PEM) for https upstreams, where the engine runs.")
+    ] = _DEFAULTS.authorities,
+    certificate: Annotated[
+        str, Option(help="TLS certificate chain (PEM) for clients, where the engine runs.")
+    ] = "",
+    key: Annotated[str, Option(help="Its private key (PEM).")] = "",
 ) -> None:
     """Print a policy as the configuration of another engine; what it cannot say is an error."""
+    for name, value in (("connect", connect_timeout), ("idle", idle_timeout)):
+        if not 0.001 <= value <= 1e6:
+            raise UsageError(f"--{name}-timeout is from 0.001 to 1000000 seconds")
+    if not 1 <= max_body <= 1 << 31:
+        raise UsageError("--max-body is from 1 to 2147483648 bytes")
+    if key and not certificate:
+        raise UsageError("a key needs its certificate")
+    settings = ExportSettings(
+        connect_timeout=connect_timeout,
+        idle_timeout=idle_timeout,
+        max_body=max_body,
+        authorities=upstream_ca,
+        certificate=certificate,
+        key=key,
+    )
     found = load_policy(policy)
     if to is Engine.ENVOY:
-        print(json.dumps(to_envoy(found), indent=2))
+        print(json.dumps(to_envoy(found, settings), indent=2))
     else:
-        print(to_nginx(found), end="")
+        print(to_nginx(found, settings), end="")

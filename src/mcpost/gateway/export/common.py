@@ -8,7 +8,8 @@ from typing import NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from mcpost.errors import PolicyError, UsageError
-from mcpost.gateway.policy import Policy, Rule, Upstream
+from mcpost.gateway.export.known import check_known
+from mcpost.gateway.policy import Listener, Policy, Rule, Upstream
 from mcpost.wire.fields import encode_value
 from mcpost.wire.mirror import NAMED
 from mcpost.wire.versions import CURRENT
@@ -19,9 +20,13 @@ __all__ = (
     "check_whole",
     "methods_of",
     "numbers_of",
+    "path_of",
     "reaches",
     "reads_names",
+    "split_bind",
+    "tls_name",
     "to_regex",
+    "upstream_of",
     "urls_of",
 )
 
@@ -35,7 +40,8 @@ def cannot(policy: Policy, rule: Rule, engine: str, what: str) -> NoReturn:
 
 
 def check_whole(policy: Policy, engine: str) -> None:
-    """Refuse what no rule is to blame for."""
+    """Refuse what no rule is to blame for, and each key that no export has considered."""
+    check_known(policy, engine)
     if not policy.listeners:
         raise PolicyError("is needed: where to listen", file=policy.file, key="listeners")
     inspects = policy.legacy == "inspect" or any(
@@ -112,6 +118,33 @@ def to_regex(patterns: Iterable[str], *, stars: bool) -> str:
         for text in sorted(patterns)
     )
     return "|".join(parts)
+
+
+def upstream_of(policy: Policy, rule: Rule) -> str:
+    """The upstream of an allowance."""
+    name = rule.upstream or policy.upstream
+    assert name is not None, "an allowance without an upstream is refused when it is read"
+    return name
+
+
+def path_of(listener: Listener) -> str:
+    """The path of an endpoint without the slash that may follow it."""
+    return listener.path.rstrip("/") or "/"
+
+
+def split_bind(listener: Listener) -> tuple[str, int]:
+    """The address, empty for all, and the port where a listener listens."""
+    host, _, port = listener.bind.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def tls_name(policy: Policy, upstream: Upstream, engine: str) -> str:
+    """The one name that the certificates of an upstream are for."""
+    names = {url.hostname or "" for url in urls_of(policy, upstream, engine)}
+    if len(names) != 1:
+        said = f"cannot be said to {engine}: endpoints with TLS have one host name"
+        raise PolicyError(said, file=policy.file, key=f"upstreams.{upstream.name}.endpoints")
+    return names.pop()
 
 
 def urls_of(policy: Policy, upstream: Upstream, engine: str) -> tuple[SplitResult, ...]:

@@ -10,36 +10,44 @@ Spec: streamable-http, "Server Validation" (T-22, H-07, H-09, H-13).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Final
 
-from mcpost.errors import HeaderMismatch, InvalidRequest, UnsupportedVersion
-from mcpost.gateway.export.common import numbers_of, reads_names
-from mcpost.gateway.policy import Policy
+from mcpost.gateway.export import answers
+from mcpost.gateway.export.common import numbers_of, path_of, reads_names
+from mcpost.gateway.policy import Listener, Policy
 from mcpost.limits import WireLimits
 from mcpost.wire.mirror import NAMED
 from mcpost.wire.versions import MODERN
 
-__all__ = ("MARK", "write_guard")
+__all__ = ("MARK", "PLAIN", "write_guard")
 
 MARK: Final = "x-mcpost-checked"
 """The header that the script sets on what it has checked."""
 
+PLAIN: Final = "plain"
+"""Its value on what no rule is about; else it is 1."""
+
 # In a Lua class `%` escapes; `^` may not stand first.
 _TOKEN: Final = r"^[%w!#%$%%&'*+%-.%^_`|~]+$"
 _TEMPLATE: Final = r"""
+local PATH = "@PATH@"
 local MODERN = @MODERN@
 local NAMED = @NAMED@
 local PARAMS = @PARAMS@
 local NUMBERS = @NUMBERS@
 local NAMES_ARE_READ = @READS@
+local OPTIONS_PASS = @OPTIONS@
 local LIMIT = @LIMIT@
 
 local function answer(handle, status, code, message, data)
-  local more = data and (',"data":' .. data) or ""
-  handle:respond(
-    {[":status"] = status, ["content-type"] = "application/json", ["mcpost-gateway"] = "refused"},
-    '{"jsonrpc":"2.0","error":{"code":' .. code .. ',"message":"' .. message .. '"' .. more .. '}}')
+  local lines = {
+    [":status"] = status, ["content-type"] = "application/json", ["mcpost-gateway"] = "refused"
+  }
+  if status == "405" then lines["allow"] = "POST" end
+  handle:respond(lines, '{"jsonrpc":"2.0","error":{"code":' .. code .. ',"message":"' .. message
+    .. '","data":{' .. (data or "") .. '"gateway":"refused","sent":"no"}}}')
 end
 
 local function is_token(value)
@@ -87,18 +95,35 @@ local function find_missing(headers, method)
   return nil
 end
 
+-- Whether it is the endpoint's path, which may end with a slash; routes know it without.
+local function is_endpoint(headers)
+  local target = headers:get(":path") or ""
+  local path, query = target:match("^([^?]*)(.*)$")
+  if path == PATH then return true end
+  if path ~= PATH .. "/" or PATH == "/" then return false end
+  headers:replace(":path", PATH .. query)
+  return true
+end
+
 function envoy_on_request(handle)
   local headers = handle:headers()
   headers:remove("@MARK@")
-  if headers:get(":method") ~= "POST" then
-    answer(handle, "405", @INVALID@, "only POST is served here")
+  if not is_endpoint(headers) then return end
+  local verb = headers:get(":method")
+  if verb == "OPTIONS" and OPTIONS_PASS then
+    headers:add("@MARK@", "@PLAIN@")
+    handle:clearRouteCache()
+    return
+  end
+  if verb ~= "POST" then
+    answer(handle, "405", @INVALID@, "@NO_METHOD@")
     return
   end
   local version, method = headers:get("mcp-protocol-version"), headers:get("mcp-method")
   local problem = find_problem(headers, version, method)
   if problem == nil and not MODERN[version] then
-    answer(handle, "400", @UNSUPPORTED@, "protocol version is not served here",
-      '{"supported":@SUPPORTED@,"requested":"' .. version .. '"}')
+    answer(handle, "400", @UNSUPPORTED@, "protocol version '" .. version .. "' is not served here",
+      '"supported":@SUPPORTED@,"requested":"' .. version .. '",')
     return
   end
   problem = problem or find_missing(headers, method)
@@ -112,8 +137,8 @@ end
 """
 
 
-def write_guard(policy: Policy) -> str:
-    """Write the script for a policy."""
+def write_guard(policy: Policy, listener: Listener) -> str:
+    """Write the script for one listener of a policy."""
     params = sorted(header.decode() for header in policy.reads)
     values = {
         "MODERN": _set(MODERN),
@@ -123,16 +148,18 @@ def write_guard(policy: Policy) -> str:
         "READS": "true" if reads_names(policy) else "false",
         "LIMIT": str(WireLimits().max_header_value),
         "TOKEN": json.dumps(_TOKEN),
+        "PATH": path_of(listener),
+        "OPTIONS": "true" if policy.upstream is not None else "false",
         "MARK": MARK,
-        "INVALID": str(InvalidRequest.code),
-        "UNSUPPORTED": str(UnsupportedVersion.code),
-        "MISMATCH": str(HeaderMismatch.code),
-        "SUPPORTED": json.dumps(MODERN),
+        "PLAIN": PLAIN,
+        "NO_METHOD": answers.NO_METHOD,
+        "INVALID": str(answers.INVALID),
+        "UNSUPPORTED": str(answers.UNSUPPORTED),
+        "MISMATCH": str(answers.MISMATCH),
+        "SUPPORTED": json.dumps(MODERN, separators=(",", ":")),
     }
-    text = _TEMPLATE
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text
+    # In one pass: what is put in is never taken for a place.
+    return re.sub("@([A-Z_]+)@", lambda place: values[place[1]], _TEMPLATE)
 
 
 def _set(words: Iterable[str]) -> str:
