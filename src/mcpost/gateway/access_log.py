@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -19,6 +19,9 @@ from mcpost.gateway.quota import Ticket
 __all__ = ("AccessLog", "Note")
 
 
+_FREE = Ticket()
+
+
 @dataclass(slots=True)
 class Note:
     """What is remembered of a request until it ends."""
@@ -28,7 +31,7 @@ class Note:
     verdict: Verdict
     started: float
     """Of `time.perf_counter`."""
-    ticket: Ticket = field(default_factory=Ticket)
+    ticket: Ticket = _FREE
     cache: Literal["hit", "miss"] | None = None
     """Whether the shared cache had the answer; `None` where it was not asked."""
 

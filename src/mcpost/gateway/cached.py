@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from mcpost.gateway.access_log import Note
 from mcpost.gateway.cache import Flight, Found, SharedCache
 from mcpost.gateway.cacheable import Kept, is_for_all, key_of, read_kept, write_kept
+from mcpost.gateway.door import Door
 from mcpost.gateway.forward import End, Forward
 from mcpost.gateway.hops import forward_response
 from mcpost.http11.encode import HeaderLines
-from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request, Response
 from mcpost.limits import CacheLimits
 from mcpost.wire import jsonrpc
@@ -49,7 +49,7 @@ _MISS: Final = (_CACHE, b"miss")
 class Asked(NamedTuple):
     """A request that was let through, with its body."""
 
-    exchange: Exchange
+    exchange: Door
     request: Request
     generation: Generation
     lines: HeaderLines

@@ -16,15 +16,16 @@ Spec: streamable-http, "Cancellation" (T-15); RFC 9110, 7.6 and 9.2.2.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from mcpost.gateway import refusals
 from mcpost.gateway.access_log import Note
+from mcpost.gateway.door import Door
 from mcpost.gateway.hops import forward_response
 from mcpost.gateway.upstreams import Endpoint, Group
 from mcpost.http11.call import Call, CallState, Outgoing
-from mcpost.http11.encode import HeaderLines
+from mcpost.http11.encode import Encoded, HeaderLines, encode_request, encode_response
 from mcpost.http11.errors import CallFailed, ConnectFailed, PoolFull
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.exchange import State as AnswerState
@@ -54,6 +55,9 @@ class _State(enum.Enum):
     OVER = "over"
 
 
+_BEFORE, _HELD, _OPEN, _OVER = _State.BEFORE, _State.HELD, _State.OPEN, _State.OVER
+
+
 class Forward:
     """One request to an upstream, and the receiver of the response.
 
@@ -65,6 +69,7 @@ class Forward:
         note: What the log will say of it.
         ended: Told once, at the end.
         shard: The endpoint to begin with; `None` lets them take turns.
+        heads: What was made of `lines` before, by target; more is added.
     """
 
     __slots__ = (
@@ -72,9 +77,11 @@ class Forward:
         "_candidates",
         "_ended",
         "_exchange",
+        "_heads",
         "_held",
         "_lines",
         "_request",
+        "_shard",
         "_state",
         "end",
         "endpoint",
@@ -87,7 +94,7 @@ class Forward:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: Door,
         request: Request,
         group: Group,
         *,
@@ -95,15 +102,18 @@ class Forward:
         note: Note,
         ended: Callable[[Forward], None],
         shard: int | None = None,
+        heads: dict[bytes, Encoded] | None = None,
     ) -> None:
         self._exchange = exchange
         self._request: Request | None = request
         self._lines = lines
-        self._candidates = group.order(shard)
+        self._heads = heads
+        self._shard = shard
+        self._candidates: Iterator[Endpoint] | None = None
         self._ended = ended
         self._call: Call | None = None
         self._held: Response | None = None
-        self._state = _State.BEFORE
+        self._state = _BEFORE
         self.group = group
         self.note = note
         self.end: End | None = None
@@ -121,7 +131,7 @@ class Forward:
     @property
     def is_open(self) -> bool:
         """Whether a stream runs."""
-        return self._state is _State.OPEN
+        return self._state is _OPEN
 
     def send(self, body: bytes | None, length: int | None = None) -> Call | None:
         """Send the request.
@@ -136,11 +146,17 @@ class Forward:
         request = self._request
         if request is None:
             return None
-        endpoint = self.endpoint = next(self._candidates)
+        endpoint = self.endpoint = self._choose()
         target = endpoint.target
         if b"?" in request.target:
             target += b"?" + request.query
-        outgoing = Outgoing(request.method.encode("ascii"), target, self._lines, body, length)
+        method = request.method.encode("ascii")
+        head = None
+        if self._heads is not None:
+            head = self._heads.get(target)
+            if head is None:
+                head = self._heads[target] = encode_request(method, target, self._lines)
+        outgoing = Outgoing(method, target, self._lines, body, length, head)
         endpoint.running += 1
         try:
             call = self._call = endpoint.pool.send(outgoing, self)
@@ -157,7 +173,7 @@ class Forward:
         self.endpoint.reached()
         if response.length >= 0 and not self._is_head_only(response):
             self._held = response
-            self._state = _State.HELD
+            self._state = _HELD
             return
         length = response.fields.get(b"content-length")
         self._open(response, int(length) if length else None)
@@ -178,10 +194,10 @@ class Forward:
 
     def on_end(self) -> None:
         """The response is whole."""
-        if self._state is _State.HELD and self._held is not None:
+        if self._state is _HELD and self._held is not None:
             self._answer(self._held, b"")
-        elif self._state is _State.OPEN:
-            self._state = _State.OVER
+        elif self._state is _OPEN:
+            self._state = _OVER
             self._exchange.end()
         self._finish(End.WHOLE)
 
@@ -194,14 +210,14 @@ class Forward:
             endpoint.missed()
             if call is not None and call.outgoing.body is not None and self._try_next(call):
                 return
-        if self._state is _State.OPEN:
-            self._state = _State.OVER
+        if self._state is _OPEN:
+            self._state = _OVER
             self._exchange.abort()
             self._finish(End.CUT)
             return
-        if self._state is not _State.OVER:
+        if self._state is not _OVER:
             answer = refusals.failed(error)
-            self._state = _State.OVER
+            self._state = _OVER
             self.status = answer.status
             self._exchange.respond(*answer)
         self._finish(End.FAILED)
@@ -214,11 +230,19 @@ class Forward:
 
     # Steps.
 
+    def _choose(self) -> Endpoint:
+        """Choose the endpoint to begin with."""
+        endpoints = self.group.endpoints
+        if len(endpoints) == 1:
+            return endpoints[0]
+        self._candidates = self.group.order(self._shard)
+        return next(self._candidates)
+
     def _try_next(self, call: Call) -> bool:
         """Send to another endpoint what the last has seen nothing of."""
         assert self.endpoint is not None
-        following = next(self._candidates, None)
-        if following is None or self._state is not _State.BEFORE:
+        following = next(self._candidates, None) if self._candidates is not None else None
+        if following is None or self._state is not _BEFORE:
             return False
         self._leave_endpoint()
         self.endpoint = following
@@ -235,14 +259,17 @@ class Forward:
 
     def _answer(self, response: Response, body: bytes) -> None:
         self._held = None
-        self._state = _State.OVER
+        self._state = _OVER
         self.status = response.status
-        self._exchange.respond(response.status, forward_response(response), body)
+        if body:
+            self._exchange.pass_on(_encode(response), body)
+        else:
+            self._exchange.respond(response.status, forward_response(response), body)
 
     def _open(self, response: Response, length: int | None) -> None:
         self._held = None
         self._request = None
-        self._state = _State.OPEN
+        self._state = _OPEN
         self.status = response.status
         exchange, call = self._exchange, self._call
         exchange.start(response.status, forward_response(response), length)
@@ -251,7 +278,7 @@ class Forward:
 
     def _on_gone(self) -> None:
         """The client has left: the upstream's work is for nobody."""
-        self._state = _State.OVER
+        self._state = _OVER
         if self._call is not None:
             self._call.cancel()
         self._finish(End.LEFT)
@@ -268,6 +295,17 @@ class Forward:
         self._leave_endpoint()
         self._call = self._held = self._request = None
         self._ended(self)
+
+
+def _encode(response: Response) -> Encoded:
+    """Encode a head for the client, once for all that are the same."""
+    noted: tuple[object, Encoded] | None = response.note
+    # What is no longer the head that was noted about, as a copy with another line, is another.
+    if noted is not None and noted[0] is response.headers:
+        return noted[1]
+    head = encode_response(response.status, forward_response(response))
+    response.note = response.headers, head
+    return head
 
 
 class Upload:

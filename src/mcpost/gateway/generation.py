@@ -19,14 +19,13 @@ from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
 from mcpost.gateway.settings import GatewaySettings
 from mcpost.gateway.upstreams import Endpoint, Group
-from mcpost.http11.encode import HeaderLines
+from mcpost.http11.encode import Encoded, HeaderLines
 from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
 from mcpost.http11.pool import Upstream
 
-__all__ = ("Generation", "Plan")
+__all__ = ("Decided", "Generation", "Plan")
 
-_REMEMBERED: Final = 512
 _SECRETS: Final = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key"})
 
 
@@ -37,6 +36,25 @@ class Plan(NamedTuple):
     verdict: Verdict
     lines: HeaderLines = ()
     """What goes to the upstream, where it is allowed."""
+    heads: dict[bytes, Encoded] | None = None
+    """The same as bytes, by target: filled when they are first sent."""
+
+
+class Decided:
+    """What is noted about a head: its plan, by which policy and for which listener."""
+
+    __slots__ = ("generation", "is_whole", "listener", "plan")
+
+    def __init__(self, generation: Generation, listener: Listener, plan: Plan) -> None:
+        self.generation = generation
+        self.listener = listener
+        self.plan = plan
+        self.is_whole = False
+        """Whether all else about the head is known, too, and its body is to come whole."""
+
+    def is_of(self, generation: Generation, listener: Listener) -> bool:
+        """Whether it still holds, and here."""
+        return self.generation is generation and self.listener is listener
 
 
 class Generation:
@@ -73,28 +91,20 @@ class Generation:
                 trusts_forwarded=settings.trusts_forwarded,
                 scheme=scheme,
             )
-        self._plans: dict[int, tuple[Request, Listener, Plan]] = {}
 
     def plan(self, request: Request, listener: Listener) -> Plan:
         """Decide what becomes of a head.
 
-        The engine gives clients that say the same again the same list of header lines, so that
-        one look tells whether this very head was decided before.
+        The engine gives the same `Request` for a head that comes again to the byte from the same
+        address, and forgets it in time: what was decided is noted there.
         """
-        found = self._plans.get(id(request.headers))
-        if (
-            found is not None
-            and found[0].headers is request.headers
-            and found[0].peer == request.peer
-            and found[1] is listener
-        ):
-            return found[2]
+        noted: Decided | None = request.note
+        if noted is not None and noted.is_of(self, listener):
+            return noted.plan
         plan = self.decide(request, read_facts(request.headers, request.peer), listener)
         # What depends on which endpoints are up is decided each time; no secret is kept.
         if plan.verdict.endpoint is None and _SECRETS.isdisjoint(request.fields):
-            if len(self._plans) >= _REMEMBERED:
-                self._plans.clear()
-            self._plans[id(request.headers)] = request, listener, plan
+            request.note = Decided(self, listener, plan)
         return plan
 
     def decide(self, request: Request, facts: Facts, listener: Listener) -> Plan:
@@ -102,7 +112,7 @@ class Generation:
         verdict = decide(self.policy, facts, listener=listener, down=self._down())
         if verdict.action != "allow" or verdict.upstream is None:
             return Plan(facts, verdict)
-        return Plan(facts, verdict, self._lines(request, verdict.upstream))
+        return Plan(facts, verdict, self._lines(request, verdict.upstream), {})
 
     def forward_plainly(self, request: Request) -> Plan | None:
         """Send to the upstream of the policy what no rule is about; `None` where it names none."""

@@ -20,6 +20,7 @@ _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _OTHER: Final = "(other)"
 
 _Labels = tuple[tuple[str, str], ...]
+_Key = tuple[str, str, str, str, int]
 
 
 class Metrics:
@@ -33,7 +34,9 @@ class Metrics:
         self._max_names = max_names
         self._methods: set[str] = set()
         self._names: set[str] = set()
-        self._requests: dict[tuple[str, str, str, str, int], int] = {}
+        self._requests: dict[_Key, int] = {}
+        self._known: dict[tuple[str | None, str | None, str, str | None, int], _Key] = {}
+        """Labels of what was counted before; bounded by the names that are told apart."""
         self._buckets = [0] * (len(_BOUNDS) + 1)
         self._seconds = 0.0
         self.refused_heads = 0
@@ -54,14 +57,15 @@ class Metrics:
         seconds: float,
     ) -> None:
         """Count one request that has ended."""
-        labels = (
-            self._bounded(self._methods, method),
-            self._bounded(self._names, name),
-            verdict,
-            upstream or "",
-            status,
-        )
-        self._requests[labels] = self._requests.get(labels, 0) + 1
+        given = (method, name, verdict, upstream, status)
+        labels = self._known.get(given)
+        if labels is None:
+            bounded = self._bounded(self._methods, method), self._bounded(self._names, name)
+            labels = (*bounded, verdict, upstream or "", status)
+            self._requests.setdefault(labels, 0)
+            if _OTHER not in bounded:
+                self._known[given] = labels
+        self._requests[labels] += 1
         self._buckets[bisect_left(_BOUNDS, seconds)] += 1
         self._seconds += seconds
         self.refused_heads += verdict == "refuse"

@@ -13,8 +13,9 @@ from mcpost.gateway import refusals
 from mcpost.gateway.access_log import AccessLog, Note
 from mcpost.gateway.cached import Asked, Cached, may_ask
 from mcpost.gateway.decide import Facts, Verdict
+from mcpost.gateway.door import Door
 from mcpost.gateway.forward import Forward, Upload
-from mcpost.gateway.generation import Generation, Plan
+from mcpost.gateway.generation import Decided, Generation, Plan
 from mcpost.gateway.hops import hides_a_fact
 from mcpost.gateway.metrics import Metrics
 from mcpost.gateway.policy import Listener
@@ -22,7 +23,6 @@ from mcpost.gateway.quota import Exceeded, Quotas
 from mcpost.gateway.refusals import Refusal
 from mcpost.http11.application import Application
 from mcpost.http11.encode import HeaderLines
-from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
 from mcpost.wire import jsonrpc
 from mcpost.wire.agreement import check_agreement
@@ -33,21 +33,12 @@ __all__ = ("Door", "Gateway", "Shared")
 
 _NOT_FOUND: Final = refusals.refused(404, "there is nothing at this path")
 _SHORT: Final = 64 * 1024
-"""Bytes of a body that is read though its head has been refused, for the request's id."""
+"""Bytes of a body up to which it is sent on once it is whole, and not piece by piece. That of a
+request that is refused is read, too, for its id."""
 
 _METHOD: Final = refusals.refused(
     405, "send POST, or GET and DELETE of an earlier revision", (b"allow", b"POST")
 )
-
-
-class Door(Exchange):
-    """An exchange that remembers what was found in its head."""
-
-    __slots__ = ("generation", "plan")
-
-    generation: Generation
-    plan: Plan
-    """Set where the body has to be read before there is a verdict."""
 
 
 class Shared:
@@ -129,6 +120,14 @@ class Gateway(Application[Door]):
 
     def open(self, request: Request, exchange: Door) -> None:
         """Decide on a head; forward it, refuse it, or let the whole body come first."""
+        noted: Decided | None = request.note
+        if (
+            noted is not None
+            and noted.is_whole
+            and noted.is_of(self._shared.generation, self._listener)
+        ):
+            exchange.generation, exchange.plan = noted.generation, noted.plan
+            return
         if request.target not in self._paths and request.path.encode() not in self._paths:
             self._turn_away(request, exchange, _NOT_FOUND)
             return
@@ -145,10 +144,11 @@ class Gateway(Application[Door]):
         if hidden is not None:
             error = InvalidRequest(f"Connection may not name {hidden.decode('ascii')}")
             plan = _refuse(plan.facts, error)
-        if request.method == "POST" and _needs_body(
-            request, generation, plan.verdict, plan.facts.method
-        ):
+        if request.method == "POST" and _needs_body(request, generation, plan.verdict):
             exchange.generation, exchange.plan = generation, plan
+            noted = request.note
+            if noted is not None and noted.plan is plan:
+                noted.is_whole = True
             return
         note = self._admit(request, exchange, plan)
         if note is not None:
@@ -158,9 +158,13 @@ class Gateway(Application[Door]):
     def handle(self, request: Request, body: bytes, exchange: Door) -> None:
         """Decide with the body, which has been read; then forward or refuse."""
         generation, plan = exchange.generation, exchange.plan
-        if plan.verdict.action == "inspect":
+        verdict = plan.verdict
+        if verdict.action == "inspect":
             plan = self._inspect(request, body, generation, plan)
-        elif plan.verdict.action == "allow":
+        elif verdict.action == "allow" and (
+            generation.policy.verify == "body"
+            or may_ask(generation, verdict.upstream, plan.facts.method, len(body))
+        ):
             plan = _compare(request, body, plan)
         note = self._admit(request, exchange, plan, body)
         if note is None:
@@ -248,7 +252,8 @@ class Gateway(Application[Door]):
             lines=plan.lines,
             note=note,
             ended=shared.ended,
-            shard=generation.shard(verdict),
+            shard=generation.shard(verdict) if verdict.endpoint is not None else None,
+            heads=plan.heads,
         )
         shared.running.add(forward)
         return forward
@@ -264,18 +269,12 @@ class Gateway(Application[Door]):
         self._shared.close_note(note, answer.status)
 
 
-def _needs_body(
-    request: Request, generation: Generation, verdict: Verdict, method: str | None
-) -> bool:
+def _needs_body(request: Request, generation: Generation, verdict: Verdict) -> bool:
     """Whether the whole body has to come before an answer, or before it is sent on."""
-    if verdict.action == "inspect":
+    if 0 < request.length <= _SHORT or verdict.action == "inspect":
         return True
-    if verdict.action == "allow":
-        return generation.policy.verify == "body" or may_ask(
-            generation, verdict.upstream, method, request.length
-        )
-    # So that the refusal says which request it is about; a long one is refused unread.
-    return 0 < request.length <= _SHORT
+    # A long one is refused unread.
+    return verdict.action == "allow" and generation.policy.verify == "body"
 
 
 def _read_id(body: bytes) -> jsonrpc.Id | None:
