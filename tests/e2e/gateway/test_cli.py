@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.until import DEADLINE
+
 TEXT = """
 [[listeners]]
 bind = "127.0.0.1:8080"
@@ -35,7 +37,7 @@ def run(*words: str) -> tuple[int, str, str]:
         [sys.executable, "-c", "from mcpost.cli.main import main; main()", *words],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=DEADLINE,
     )
     return done.returncode, done.stdout, done.stderr
 

@@ -15,7 +15,7 @@ from tests.e2e.gateway.gateways import Handler, allow_all, opened, read_request,
 from tests.helpers.http import call
 from tests.helpers.loop import run
 from tests.helpers.raw import Raw, connect
-from tests.helpers.until import until
+from tests.helpers.until import DEADLINE, until
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -137,7 +137,7 @@ def test_a_stream_that_breaks_off_never_ends_cleanly_for_the_client(said: bytes)
             await raw.send(call("add"))
             got = b""
             with contextlib.suppress(ConnectionError):
-                while piece := await asyncio.wait_for(raw._reader.read(1000), 5):
+                while piece := await asyncio.wait_for(raw._reader.read(1000), DEADLINE):
                     got += piece
             return got
 
@@ -254,7 +254,7 @@ def test_no_request_runs_twice_whatever_breaks(seed: int) -> None:
             await until(lambda: gateway.running.gauges()["client_connections"] == 0)
             return gateway.running.gauges()
 
-    gauges = run(scenario(), 60, debug=False)
+    gauges = run(scenario(), debug=False)
 
     assert gauges["running_requests"] == 0
     assert len(seen) > 700

@@ -58,7 +58,7 @@ def test_sighup_reads_the_policy_again_and_sigterm_ends_the_process(tmp_path: Pa
                 gateway.tell()
                 return found, await gateway.end(), told
 
-    found, code, told = run(scenario(), 30, debug=False)
+    found, code, told = run(scenario(), debug=False)
 
     assert (found, code) == ([200, 200, 403], 0)
     assert "the policy stays as it was" in told

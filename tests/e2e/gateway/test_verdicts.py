@@ -218,7 +218,7 @@ def test_policies_may_change_under_load() -> None:
                 *found, _ = await asyncio.gather(*(calls() for _ in range(4)), changes())
                 return set().union(*(each for each in found if each))
 
-    assert run(scenario(), 20, debug=False) == {200}
+    assert run(scenario(), debug=False) == {200}
 
 
 def test_figures_and_health_are_on_a_listener_of_their_own() -> None:
