@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from tests.e2e.gateway.gateways import Handler, allow_all, opened, read_request, scripted
 from tests.helpers.http import call
 from tests.helpers.loop import run
-from tests.helpers.raw import Raw, connect
+from tests.helpers.raw import connect
 from tests.helpers.until import DEADLINE, until
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -207,55 +206,3 @@ def test_a_slow_reader_makes_the_upstream_wait() -> None:
             return sent
 
     assert run(scenario()) < 400 * 0x10000
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_request_runs_twice_whatever_breaks(seed: int) -> None:
-    chance = random.Random(seed)
-    seen: dict[int, int] = {}
-
-    async def unsteady(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            _, body = await read_request(reader)
-            number = json.loads(body)["id"]
-            seen[number] = seen.get(number, 0) + 1
-            fate = chance.random()
-            if fate < 0.1:
-                return
-            said = STREAM + b"a\r\ndata: {}\n\n\r\n0\r\n\r\n" if fate < 0.5 else OK
-            if fate > 0.9:
-                writer.write(said[: chance.randrange(len(said))])
-                return
-            writer.write(said)
-            await writer.drain()
-
-    async def one(port: int, number: int) -> None:
-        async with connect(port) as raw:
-            sent = call("add", id=number)
-            if chance.random() < 0.2:
-                await raw.send(sent[: chance.randrange(len(sent))])
-                await raw.close(reset=chance.random() < 0.5)
-                return
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                await raw.send(sent)
-                await leave_or_read(raw)
-
-    async def leave_or_read(raw: Raw) -> None:
-        if chance.random() < 0.1:
-            await raw.close(reset=True)
-            return
-        await raw.head()
-        await raw.body()
-
-    async def scenario() -> dict[str, int]:
-        async with scripted(unsteady) as port, opened(allow_all(port)) as gateway:
-            for start in range(0, 1000, 25):
-                await asyncio.gather(*(one(gateway.port, start + n) for n in range(25)))
-            await until(lambda: gateway.running.gauges()["client_connections"] == 0)
-            return gateway.running.gauges()
-
-    gauges = run(scenario(), debug=False)
-
-    assert gauges["running_requests"] == 0
-    assert len(seen) > 700
-    assert set(seen.values()) == {1}
