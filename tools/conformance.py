@@ -47,6 +47,19 @@ EARLIER = "mcp>=1.28,<2"
 NODE = "22"
 ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("CONFORMANCE_HOME", ROOT / ".conformance"))
+ALLOW_ALL = """default = "allow"
+upstream = "server"
+legacy = "inspect"
+
+[[listeners]]
+name = "main"
+bind = "127.0.0.1:{port}"
+
+[upstreams.server]
+endpoints = ["{url}"]
+audience = true
+"""
+"""A policy under which the gateway may be seen in nothing."""
 START_TIMEOUT = 30.0
 LEG_TIMEOUT = 600.0
 
@@ -55,7 +68,7 @@ class Leg(NamedTuple):
     """One run of the suite."""
 
     side: str
-    """`server` or `client`: which of our ends is tested."""
+    """Which of our ends is tested: `server`, the same through the `gateway`, or `client`."""
     revision: str
     pattern: str = "."
     """Which scenarios, as a regular expression on their names (client side)."""
@@ -64,6 +77,8 @@ class Leg(NamedTuple):
 LEGS = {
     "server-2026-07-28": Leg("server", "2026-07-28"),
     "server-2025-11-25": Leg("server", "2025-11-25"),
+    "gateway-2026-07-28": Leg("gateway", "2026-07-28"),
+    "gateway-2025-11-25": Leg("gateway", "2025-11-25"),
     "client-2026-07-28": Leg("client", "2026-07-28", r"^(?!auth/)"),
     "client-2025-11-25": Leg("client", "2025-11-25", r"^(?!auth/)"),
 }
@@ -138,8 +153,11 @@ def run(suite: list[str], name: str, leg: Leg) -> bool:
         # Empty, and not absent: only with a baseline does a warning of the server leg count.
         baseline.write_text("server: []\nclient: []\n")
         common = ["--spec-version", leg.revision, "--output-dir", str(out / "checks")]
-        if leg.side == "server":
-            with serving(ROOT / "tests" / "conformance" / "server.py") as url:
+        if leg.side != "client":
+            with contextlib.ExitStack() as stack:
+                url = stack.enter_context(serving(ROOT / "tests" / "conformance" / "server.py"))
+                if leg.side == "gateway":
+                    url = stack.enter_context(gateway(url, out))
                 arguments = ["server", "--url", url, "--suite", "all", "--timeout", "30000"]
                 arguments += ["--expected-failures", str(baseline), *common]
                 codes = [execute(suite, arguments, out)]
@@ -196,14 +214,32 @@ def scenarios(suite: list[str], leg: Leg) -> list[str]:
     return [name for name in names if re.search(leg.pattern, name)]
 
 
-@contextlib.contextmanager
-def serving(target: Path) -> Iterator[str]:
+def serving(target: Path) -> contextlib.AbstractContextManager[str]:
     """Serve a file's server on a port that the kernel picks."""
+    port = free_port()
+    return running(["serve", f"{target}:server", "--port", str(port)], port)
+
+
+def gateway(url: str, out: Path) -> contextlib.AbstractContextManager[str]:
+    """Run a gateway that lets everything through, in front of a server."""
+    port = free_port()
+    policy = out / "policy.toml"
+    policy.write_text(ALLOW_ALL.format(port=port, url=url), "utf-8")
+    return running(["gateway", "run", str(policy), "--admin", ""], port)
+
+
+def free_port() -> int:
+    """A port that the kernel picks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mcpost = str(Path(sys.executable).parent / "mcpost")
-    command = [mcpost, "serve", f"{target}:server", "--port", str(port)]
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running(arguments: list[str], port: int) -> Iterator[str]:
+    """Run `mcpost` until the block ends; gives the URL of its endpoint."""
+    command = [str(Path(sys.executable).parent / "mcpost"), *arguments]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=ROOT)
     try:
         wait_for(port, server)
