@@ -24,6 +24,10 @@ class Door(Exchange):
     plan: Plan
     """Set where the body has to be read first."""
 
+    def unwatch(self) -> None:
+        """Tell nobody any more; those who were told hold this, and it them."""
+        self._on_gone = self._on_drained = None
+
     def pass_on(self, head: Encoded, body: bytes) -> None:
         """Send a whole answer of an upstream.
 

@@ -294,6 +294,7 @@ class Forward:
         self.end = end
         self._leave_endpoint()
         self._call = self._held = self._request = None
+        self._exchange.unwatch()
         self._ended(self)
 
 

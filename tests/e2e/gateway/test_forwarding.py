@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
 import pytest
 
+from mcpost.gateway.door import Door
+from mcpost.gateway.forward import Forward
 from tests.e2e.gateway.gateways import allow_all, opened, read_request, scripted, talking
 from tests.helpers.http import call, listen, post
 from tests.helpers.loop import run
@@ -55,6 +58,31 @@ def test_connections_to_the_upstream_are_used_again() -> None:
             return gateway.running.gauges()["upstream_connections"]
 
     assert run(scenario()) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(call("add", {"a": 1, "b": 2}), id="answered at once"),
+        pytest.param(call("count", {"steps": 2}, progressToken="p"), id="streamed"),
+    ],
+)
+def test_a_request_leaves_nothing_to_the_garbage_collector(sent: bytes) -> None:
+    async def scenario() -> int:
+        async with talking() as (raw, gateway):
+            for _ in range(3):
+                await raw.send(sent)
+                await raw.head()
+                await raw.body()
+            await until(lambda: not gateway.running.shared.running)
+            return sum(isinstance(each, (Forward, Door)) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert run(scenario()) == 0
+    finally:
+        gc.enable()
 
 
 def test_the_events_of_a_stream_arrive_one_by_one() -> None:
