@@ -35,7 +35,7 @@ daemon off; pid {where}/pid; error_log stderr error; worker_processes 1; {user}
 events {{ worker_connections 4096; }}
 http {{ access_log off; client_body_temp_path {where}/body; proxy_temp_path {where}/proxy;
 fastcgi_temp_path {where}/fcgi; uwsgi_temp_path {where}/uwsgi; scgi_temp_path {where}/scgi;
-keepalive_requests 1000000; {more}
+keepalive_requests 1000000;
 include {where}/policy.conf;
 }}
 """
@@ -155,13 +155,15 @@ def _write(kind: str, policy: Policy, where: Path, settings: ExportSettings | No
         (where / "policy.conf").write_text(to_nginx(policy, settings))
 
 
-def command_of(kind: str, where: Path, more: str = "", program: str | None = None) -> list[str]:
+def command_of(
+    kind: str, where: Path, more: Sequence[str] = (), program: str | None = None
+) -> list[str]:
     """How an engine is started; writes what of its configuration no export writes."""
     if kind == "envoy":
         command = [program or find_envoy(), "-c", str(where / "envoy.json"), "--concurrency", "1"]
-        return [*command, "-l", "error", "--disable-hot-restart"]
+        return [*command, "-l", "error", *(more or ["--disable-hot-restart"])]
     user = "user root root;" if os.name == "posix" and os.geteuid() == 0 else ""
-    (where / "nginx.conf").write_text(NGINX.format(where=where, user=user, more=more))
+    (where / "nginx.conf").write_text(NGINX.format(where=where, user=user))
     return [program or find_nginx(), "-c", str(where / "nginx.conf"), "-p", str(where)]
 
 
@@ -173,12 +175,13 @@ def run_exported(
     settings: ExportSettings | None = None,
     *,
     program: str | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[Engine]:
     """Run an engine by the exported policy, until the block ends; it has one listener."""
     where.mkdir(exist_ok=True)
     _write(kind, policy, where, settings)
     port = int(policy.listeners[0].bind.rpartition(":")[2])
-    command = command_of(kind, where, program=program)
+    command = command_of(kind, where, more, program)
     with run_engine(command, port, where / "log") as process:
         yield Engine(kind, port, process, where)
 

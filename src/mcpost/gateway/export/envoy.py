@@ -86,8 +86,6 @@ def _write_listener(policy: Policy, listener: Listener, settings: ExportSettings
         route_config=write_route_config(policy, listener, settings),
         local_reply_config={"mappers": _write_replies(policy)},
         use_remote_address=True,
-        # No client is believed: what `x-envoy-*` says, as that a call be repeated, is dropped.
-        internal_address_config={"unix_sockets": False},
         generate_request_id=False,
         max_request_headers_kb=64,
         common_http_protocol_options={"idle_timeout": seconds(KEPT_FOR)},
@@ -130,16 +128,18 @@ def _write_tls(settings: ExportSettings) -> dict[str, Any]:
 def _write_replies(policy: Policy) -> list[dict[str, Any]]:
     """What Envoy says by itself, in the words and with the statuses of the gateway."""
     found = [
-        _map_flags("RL", 429, "refused", answers.refused(answers.BUSY)),
         _map_flags("UO", 503, "failed", answers.failed(answers.FULL, "no")),
         _map_flags("UF UH", 502, "failed", answers.failed(answers.UNREACHED, "no")),
         _map_flags("UC UR UPE", 502, "failed", answers.failed(answers.UNANSWERED, "maybe")),
         _map_flags("UT SI", 504, "failed", answers.failed(answers.UNANSWERED, "maybe")),
     ]
-    if all(rule.status != 413 for rule in policy.rules):
-        at = {"op": "EQ", "value": {"default_value": 413, "runtime_key": "mcpost.none"}}
-        which = {"status_code_filter": {"comparison": at}}
-        found.append(_map(which, 413, "refused", answers.refused(answers.TOO_LARGE)))
+    # These have no flag; a rule that denies with the same status has words of its own.
+    taken = {rule.status for rule in policy.rules if rule.action == "deny"}
+    for status, message in ((413, answers.TOO_LARGE), (429, answers.BUSY)):
+        if status not in taken:
+            at = {"op": "EQ", "value": {"default_value": status, "runtime_key": "mcpost.none"}}
+            which = {"status_code_filter": {"comparison": at}}
+            found.append(_map(which, status, "refused", answers.refused(message)))
     return found
 
 

@@ -14,7 +14,6 @@ RING: Final = "-ring"
 """What follows the name of an upstream over whose endpoints a rule shards."""
 
 _TYPE: Final = "type.googleapis.com/envoy.extensions"
-_MAX_WAITING: Final = 1_000
 
 
 def typed(kind: str, **fields: Any) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def write_cluster(
     most = settings.max_connections
     bounds = {
         "max_connections": most,
-        "max_pending_requests": _MAX_WAITING,
+        "max_pending_requests": settings.max_waiting,
         "max_requests": most,
         "max_retries": most,
     }

@@ -105,9 +105,19 @@ local function is_endpoint(headers)
   return true
 end
 
+-- With `x-envoy-*` a client could have its call repeated, or its answer cut short.
+local function drop_orders(headers)
+  local found = {}
+  for name in pairs(headers) do
+    if name:sub(1, 8) == "x-envoy-" then found[#found + 1] = name end
+  end
+  for _, name in ipairs(found) do headers:remove(name) end
+end
+
 function envoy_on_request(handle)
   local headers = handle:headers()
   headers:remove("@MARK@")
+  drop_orders(headers)
   if not is_endpoint(headers) then return end
   local verb = headers:get(":method")
   if verb == "OPTIONS" and OPTIONS_PASS then

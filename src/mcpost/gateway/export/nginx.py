@@ -41,10 +41,8 @@ from mcpost.gateway.export.nginx_maps import (
     write_rule,
 )
 from mcpost.gateway.export.settings import (
-    FAILURES,
     HEAD_TIMEOUT,
     KEPT_FOR,
-    RESTS_FOR,
     ExportSettings,
 )
 from mcpost.gateway.policy import Listener, Policy, Rule, Upstream
@@ -130,9 +128,8 @@ def _write_upstream(policy: Policy, upstream: Upstream, shard: str | None) -> li
         said = "cannot be said to nginx: it asks no endpoint for its health"
         raise PolicyError(said, file=policy.file, key=f"upstreams.{upstream.name}.health")
     port = 443 if urls[0].scheme == "https" else 80
-    # One that is down rests, so that few calls find out again; the next is asked meanwhile.
-    rest = f" max_fails={FAILURES} fail_timeout={RESTS_FOR}s" if len(urls) > 1 else ""
-    servers = [f"    server {_host(url.hostname)}:{url.port or port}{rest};" for url in urls]
+    # nginx would count a slow call against its endpoint, and give that to nobody for a while.
+    servers = [f"    server {_host(url.hostname)}:{url.port or port} max_fails=0;" for url in urls]
     sets: list[tuple[str, list[str]]] = [("", [])]
     if shard:
         sets.append(("_ring", [f"    hash {_source_of(shard)} consistent;"]))

@@ -41,6 +41,8 @@ class ExportSettings:
     """Bytes of a request body; 413 above it."""
     max_connections: int = _OURS.max_connections
     """Connections to one upstream, where the engine bounds them; a stream has one."""
+    max_waiting: int = _OURS.max_waiting
+    """Requests that wait for a connection to one upstream, where the engine bounds them."""
     authorities: str = "/etc/ssl/certs/ca-certificates.crt"
     """File, where the engine runs, of the authorities (PEM) for `https` upstreams."""
     certificate: str = ""
