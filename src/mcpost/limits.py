@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ("CacheLimits", "ClientLimits", "ServerLimits", "WireLimits")
+__all__ = ("AggregateLimits", "CacheLimits", "ClientLimits", "ServerLimits", "WireLimits")
 
 MIB = 1024 * 1024
 
@@ -193,6 +193,21 @@ class ClientLimits:
 
     max_asked: int = 100
     """Requests of a server of an earlier revision that are answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateLimits:
+    """Bounds of a gateway's aggregates; a policy sets the last two in `[aggregates.NAME]`."""
+
+    max_members: int = 32
+    """Members of one aggregate."""
+
+    wait: float = 10.0
+    """Seconds that a member has for its part of a list, or to acknowledge a listen."""
+
+    max_answer: int = 8 * MIB
+    """Bytes of a member's part of a list; it is missing above it. Of another answer, or of an
+    event, as many are held so that the URIs in it can be prefixed; a longer one is passed on."""
 
 
 @dataclass(frozen=True, slots=True)

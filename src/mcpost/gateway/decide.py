@@ -19,7 +19,15 @@ from mcpost.gateway.shard import pick
 from mcpost.wire.mirror import NAMED
 from mcpost.wire.versions import LEGACY, MODERN
 
-__all__ = ("DEFAULT", "Facts", "Principal", "Verdict", "decide", "read_facts")
+__all__ = (
+    "DEFAULT",
+    "Facts",
+    "Principal",
+    "Verdict",
+    "decide",
+    "read_facts",
+    "refuse_legacy",
+)
 
 DEFAULT: Final = "default"
 """What stands for the rule's id where no rule has decided."""
@@ -102,14 +110,15 @@ def _meet_other_version(policy: Policy, facts: Facts, listener: Listener | None)
     word = _word(policy, listener)
     if word == "inspect" or any(rule.legacy == "inspect" for rule in policy.rules):
         return Verdict("inspect", reason="an earlier revision: its body has to be read")
-    return _refuse_legacy(facts)
+    return refuse_legacy(facts)
 
 
 def _word(policy: Policy, listener: Listener | None) -> Legacy:
     return listener.legacy if listener and listener.legacy else policy.legacy
 
 
-def _refuse_legacy(facts: Facts) -> Verdict:
+def refuse_legacy(facts: Facts) -> Verdict:
+    """Refuse a request of an earlier revision, or of none."""
     if facts.version is None:
         return _refuse(HeaderMismatch("Header mismatch: MCP-Protocol-Version is missing"))
     return _refuse(UnsupportedVersion(facts.version, MODERN))
@@ -131,7 +140,7 @@ def _walk(
         # The headers that a parameter rule reads mean nothing in an earlier revision, so whether
         # it matches cannot be known: neither its yes nor its no may be passed over.
         if facts.inspected and rule.params:
-            return _refuse_legacy(facts)
+            return refuse_legacy(facts)
         if not matches(rule, facts):
             continue
         if rule.action == "deny":
@@ -142,7 +151,7 @@ def _walk(
             continue
         word = rule.legacy or _word(policy, listener)
         if facts.inspected and word == "refuse":
-            return _refuse_legacy(facts)
+            return refuse_legacy(facts)
         upstream = rule.upstream or policy.upstream
         endpoint = None
         if rule.shard and upstream is not None:
@@ -151,7 +160,7 @@ def _walk(
     if policy.default == "deny":
         return Verdict("deny", DEFAULT, status=403, reason="no rule allows this call")
     if facts.inspected and _word(policy, listener) == "refuse":
-        return _refuse_legacy(facts)
+        return refuse_legacy(facts)
     return Verdict("allow", DEFAULT, policy.upstream, charges=charges)
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mcpost.errors import UsageError
-from mcpost.gateway.decide import Facts, Verdict, decide, read_facts
+from mcpost.gateway.decide import Facts, Verdict, decide, read_facts, refuse_legacy
 from mcpost.gateway.hops import Hop, forward_request
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
@@ -112,16 +112,19 @@ class Generation:
         verdict = decide(self.policy, facts, listener=listener, down=self._down())
         if verdict.action != "allow" or verdict.upstream is None:
             return Plan(facts, verdict)
-        return Plan(facts, verdict, self._lines(request, verdict.upstream), {})
+        if verdict.upstream in self.policy.aggregates:
+            # Each member has lines of its own, and none knows an earlier revision's sessions.
+            return Plan(facts, refuse_legacy(facts) if facts.inspected else verdict)
+        return Plan(facts, verdict, self.lines(request, verdict.upstream), {})
 
     def forward_plainly(self, request: Request) -> Plan | None:
         """Send to the upstream of the policy what no rule is about; `None` where it names none."""
         name = self.policy.upstream
-        if name is None:
+        if name is None or name in self.policy.aggregates:
             return None
         verdict = Verdict("allow", upstream=name)
         facts = read_facts(request.headers, request.peer)
-        return Plan(facts, verdict, self._lines(request, name))
+        return Plan(facts, verdict, self.lines(request, name))
 
     def shard(self, verdict: Verdict) -> int | None:
         """The place of the endpoint that a verdict names in its group."""
@@ -153,7 +156,8 @@ class Generation:
         for group in self.groups.values():
             await group.close()
 
-    def _lines(self, request: Request, upstream: str) -> HeaderLines:
+    def lines(self, request: Request, upstream: str) -> HeaderLines:
+        """Write the header lines that go to an upstream."""
         lines = forward_request(request, self._hops[upstream])
         # The engine remembers what it has encoded of a tuple; it shall keep no secret.
         return lines if _SECRETS.isdisjoint(request.fields) else [*lines]

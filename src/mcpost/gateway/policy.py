@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal
 
-from mcpost.limits import CacheLimits
+from mcpost.limits import AggregateLimits, CacheLimits
 
 __all__ = (
     "Action",
+    "Aggregate",
     "Cap",
     "Legacy",
     "Listener",
@@ -34,6 +35,8 @@ Action = Literal["allow", "deny", "route", "limit"]
 Legacy = Literal["refuse", "inspect"]
 Verify = Literal["headers", "body"]
 Network = IPv4Network | IPv6Network
+
+_AGGREGATE: Final = AggregateLimits()
 
 PARAM_PREFIX: Final = b"mcp-param-"
 """What the name of a mirrored parameter's header begins with, in lower case."""
@@ -73,6 +76,26 @@ class Upstream:
     audience: bool = False
     health: str | None = None
     cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Several upstreams behind one endpoint.
+
+    Attributes:
+        name: What rules call it, as if it were an upstream.
+        members: The upstream of each member, by the member's prefix, in the order of the file.
+        strict: Whether a list fails, and a listen is refused, where a member is missing.
+        wait: Seconds that a member has for its part of a list, or to acknowledge a listen.
+        max_answer: Bytes of a member's part, and of an answer or event that is held to prefix the
+            URIs in it; a longer one is passed on as it is.
+    """
+
+    name: str
+    members: Mapping[str, str]
+    strict: bool = False
+    wait: float = _AGGREGATE.wait
+    max_answer: int = _AGGREGATE.max_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +265,7 @@ class Policy:
         warnings: What `check` should say.
         file: Path of the file.
         cache: Bounds of the shared cache.
+        aggregates: By name; no upstream has one of these names.
     """
 
     listeners: tuple[Listener, ...]
@@ -255,6 +279,7 @@ class Policy:
     warnings: tuple[Warned, ...] = ()
     file: str = ""
     cache: CacheLimits = field(default_factory=CacheLimits)
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     memory: dict[tuple[str, str | None], tuple[Rule, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

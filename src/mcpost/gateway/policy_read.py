@@ -6,11 +6,13 @@ Spec: streamable-http, "Server Validation" for intermediaries (H-11, H-13).
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mcpost.errors import PolicyError
 from mcpost.gateway.policy import Legacy, Listener, Policy, Rule, Upstream
+from mcpost.gateway.policy_aggregate import check_shards, read_aggregates
 from mcpost.gateway.policy_cache import read_cache
 from mcpost.gateway.policy_lines import Lines
 from mcpost.gateway.policy_reach import find_unreachable
@@ -44,14 +46,17 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
     top = Table(raw, "", lines, file)
     upstreams = _read_upstreams(top)
     listeners = _read_listeners(top)
-    first = next(iter(upstreams)) if len(upstreams) == 1 else None
+    aggregates = read_aggregates(top, upstreams)
+    targets = {**upstreams, **aggregates}
+    first = next(iter(targets)) if len(targets) == 1 else None
     upstream = top.text("upstream", first)
     if upstream is not None:
-        check_upstream(top, "upstream", upstream, upstreams)
+        check_upstream(top, "upstream", upstream, targets)
     default: Any = top.choice("default", ("deny", "allow"), "deny")
     legacy: Any = top.choice("legacy", _LEGACY, "refuse")
     verify: Any = top.choice("verify", ("headers", "body"), "headers")
-    rules = _read_rules(top, upstreams)
+    rules = _read_rules(top, targets)
+    check_shards(top, rules, upstream, aggregates)
     cache = read_cache(top, upstreams)
     top.finish()
     _require_upstreams(top, rules, upstream, default)
@@ -67,11 +72,12 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
         tuple(find_unreachable(rules)),
         file,
         cache,
+        aggregates,
     )
 
 
-def check_upstream(table: Table, key: str, name: str, upstreams: dict[str, Upstream]) -> None:
-    """Refuse a name that no upstream has."""
+def check_upstream(table: Table, key: str, name: str, upstreams: Collection[str]) -> None:
+    """Refuse a name that no upstream and no aggregate has."""
     if name not in upstreams:
         table.fail(key, f"names no upstream; there is {table.hint(name, upstreams)}")
 
@@ -120,7 +126,7 @@ def _read_listeners(top: Table) -> tuple[Listener, ...]:
     return tuple(found)
 
 
-def _read_rules(top: Table, upstreams: dict[str, Upstream]) -> tuple[Rule, ...]:
+def _read_rules(top: Table, upstreams: Collection[str]) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     ids: set[str] = {"default"}
     for index, table in enumerate(top.tables("rules")):

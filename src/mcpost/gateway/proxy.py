@@ -11,6 +11,7 @@ from typing import Final
 from mcpost.errors import InternalError, InvalidRequest, WireError
 from mcpost.gateway import refusals
 from mcpost.gateway.access_log import AccessLog, Note
+from mcpost.gateway.aggregated import Aggregated
 from mcpost.gateway.cached import Asked, Cached, may_ask
 from mcpost.gateway.decide import Facts, Verdict
 from mcpost.gateway.door import Door
@@ -58,6 +59,7 @@ class Shared:
         """What is under way."""
         self.cached = Cached(self.close_note, self.running, self.ended)
         self.cached.configure(generation.policy.cache)
+        self.aggregated = Aggregated(self.cached, self.close_note, self.running, self.ended)
 
     def replace(self, following: Generation) -> None:
         """Go on with another policy; what runs is not touched."""
@@ -101,7 +103,7 @@ class Shared:
 
     def streams(self) -> int:
         """Streams that are open now."""
-        return sum(forward.is_open for forward in self.running)
+        return sum(forward.is_open for forward in self.running) + self.aggregated.streams()
 
 
 class Gateway(Application[Door]):
@@ -163,14 +165,20 @@ class Gateway(Application[Door]):
             plan = self._inspect(request, body, generation, plan)
         elif verdict.action == "allow" and (
             generation.policy.verify == "body"
+            or verdict.upstream in generation.policy.aggregates
             or may_ask(generation, verdict.upstream, plan.facts.method, len(body))
         ):
             plan = _compare(request, body, plan)
         note = self._admit(request, exchange, plan, body)
         if note is None:
             return
-        facts, upstream = plan.facts, plan.verdict.upstream
-        if may_ask(generation, upstream, facts.method, len(body)):
+        upstream = plan.verdict.upstream
+        aggregate = generation.policy.aggregates.get(upstream or "")
+        if aggregate is not None:
+            asked = Asked(exchange, request, generation, (), note, body)
+            self._shared.aggregated.serve(aggregate, asked)
+            return
+        if may_ask(generation, upstream, plan.facts.method, len(body)):
             asked = Asked(exchange, request, generation, plan.lines, note, body)
             if self._shared.cached.serve(asked):
                 return
@@ -274,7 +282,10 @@ def _needs_body(request: Request, generation: Generation, verdict: Verdict) -> b
     if 0 < request.length <= _SHORT or verdict.action == "inspect":
         return True
     # A long one is refused unread.
-    return verdict.action == "allow" and generation.policy.verify == "body"
+    policy = generation.policy
+    return verdict.action == "allow" and (
+        policy.verify == "body" or verdict.upstream in policy.aggregates
+    )
 
 
 def _read_id(body: bytes) -> jsonrpc.Id | None:

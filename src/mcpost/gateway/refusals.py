@@ -16,7 +16,7 @@ from mcpost.http11.encode import HeaderLines
 from mcpost.http11.errors import BadResponse, CallFailed, ConnectFailed, PoolFull, TimedOut
 from mcpost.wire import jsonrpc
 
-__all__ = ("MARK", "Refusal", "failed", "refused", "refused_by")
+__all__ = ("MARK", "Refusal", "failed", "failed_by", "reason_of", "refused", "refused_by")
 
 MARK: Final = b"mcpost-gateway"
 """The header of an answer that no upstream gave."""
@@ -65,14 +65,27 @@ def failed(error: CallFailed) -> Refusal:
         status, lines = 503, ((b"retry-after", b"1"),)
     else:
         status = 504 if isinstance(error, TimedOut) else 502
-    reason = {ConnectFailed: "the upstream cannot be reached", PoolFull: "the upstream is busy"}
-    # What is wrong with an upstream, and where it is, is for the log and not for a client.
-    text = reason.get(type(error), "the upstream gave no answer")
+    return _build(status, InternalError(reason_of(error)), b"failed", {"sent": error.sent}, lines)
+
+
+def reason_of(error: CallFailed) -> str:
+    """Say for a client why there is no answer.
+
+    What is wrong with an upstream, and where it is, is for the log and not for a client.
+    """
     if isinstance(error, BadResponse):
-        text = "the upstream's answer is no HTTP/1.1"
-    elif isinstance(error, TimedOut):
-        text = f"the upstream gave no answer in time (phase: {error.phase})"
-    return _build(status, InternalError(text), b"failed", {"sent": error.sent}, lines)
+        return "the upstream's answer is no HTTP/1.1"
+    if isinstance(error, TimedOut):
+        return f"the upstream gave no answer in time (phase: {error.phase})"
+    reason = {ConnectFailed: "the upstream cannot be reached", PoolFull: "the upstream is busy"}
+    return reason.get(type(error), "the upstream gave no answer")
+
+
+def failed_by(
+    status: int, error: WireError, *, sent: str, request_id: jsonrpc.Id | None = None
+) -> Refusal:
+    """Build the answer to a request for which an aggregate has none of its own members'."""
+    return _build(status, error, b"failed", {"sent": sent}, (), request_id)
 
 
 def _build(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mcpost.errors import PolicyError
-from mcpost.gateway.policy import Pattern
+from mcpost.gateway.export.envoy import to_envoy
+from mcpost.gateway.export.nginx import to_nginx
+from mcpost.gateway.policy import Pattern, Policy
 from mcpost.gateway.policy_read import read_policy
 
 UPSTREAM = '[upstreams.books]\nendpoints = ["http://127.0.0.1:9001/mcp"]\n'
@@ -162,3 +166,72 @@ def test_a_mistake_about_the_cache_points_at_line_and_key(
         read_policy(UPSTREAM + text)
     assert (caught.value.line, caught.value.key) == (line, key)
     assert said in str(caught.value)
+
+
+DESK = UPSTREAM + '[upstreams.maps]\nendpoints = ["http://127.0.0.1:9002/mcp"]\n'
+
+
+def test_an_aggregate_stands_where_an_upstream_would() -> None:
+    policy = read_policy(
+        'upstream = "desk"\n' + DESK + '[aggregates.desk]\nmembers = { b = "books", m = "maps" }\n'
+        'wait = 2\nstrict = true\n[[rules]]\naction = "route"\nupstream = "desk"\n'
+    )
+
+    desk = policy.aggregates["desk"]
+    assert (dict(desk.members), desk.wait, desk.strict) == ({"b": "books", "m": "maps"}, 2, True)
+    assert (policy.upstream, policy.rules[0].upstream) == ("desk", "desk")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        pytest.param("[aggregates.a]\n", "aggregates.a.members", "is needed", id="no members"),
+        pytest.param(
+            "[aggregates.a.members]\nB = 'books'\n", "aggregates.a.members.B", "prefix", id="case"
+        ),
+        pytest.param(
+            "[aggregates.a.members]\n'b.c' = 'books'\n", "aggregates.a.members", "prefix", id="dot"
+        ),
+        pytest.param(
+            "[aggregates.a.members]\nb = 'bokks'\n", "aggregates.a.members.b", "'books'", id="hint"
+        ),
+        pytest.param(
+            "[aggregates.a.members]\nb = 'books'\nc = 'books'\n",
+            "aggregates.a.members.c",
+            "already",
+            id="twice",
+        ),
+        pytest.param(
+            "[aggregates.books.members]\nb = 'books'\n", "aggregates.books", "upstream", id="taken"
+        ),
+        pytest.param(
+            "[aggregates.a]\nmembers = { b = 'books' }\nstrikt = true\n",
+            "aggregates.a.strikt",
+            "'strict'",
+            id="unknown",
+        ),
+        pytest.param(
+            "[aggregates.a]\nmembers = { b = 'books' }\n[[rules]]\naction = 'route'\n"
+            "upstream = 'a'\nshard = 'name'\n",
+            "rules[0].shard",
+            "aggregate",
+            id="shard",
+        ),
+    ],
+)
+def test_a_mistake_about_an_aggregate_points_at_its_key(text: str, key: str, said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        read_policy(DESK + text)
+    assert caught.value.line > 4
+    assert str(caught.value.key).startswith(key)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("write", [to_envoy, to_nginx])
+def test_neither_cache_nor_aggregate_is_said_to_an_engine(write: Callable[[Policy], str]) -> None:
+    listener = '[[listeners]]\nbind = "127.0.0.1:0"\n'
+    members = '[aggregates.desk]\nmembers = { b = "books" }\n'
+    with pytest.raises(PolicyError, match=r"aggregates\.desk cannot"):
+        write(read_policy('upstream = "desk"\n' + UPSTREAM + members + listener))
+    with pytest.raises(PolicyError, match=r"upstreams\.books\.cache cannot"):
+        write(read_policy(UPSTREAM + "cache = true\n" + listener))

@@ -50,6 +50,13 @@ def check_whole(policy: Policy, engine: str) -> None:
     if inspects:
         said = f"'inspect' cannot be said to {engine}: it does not read bodies"
         raise PolicyError(said, file=policy.file, key="legacy")
+    for name in policy.aggregates:
+        said = f"cannot be said to {engine}: it does not read bodies, and merges no answers"
+        raise PolicyError(said, file=policy.file, key=f"aggregates.{name}")
+    for name, upstream in policy.upstreams.items():
+        if upstream.cache:
+            said = f"cannot be said to {engine}: it does not know whose answers all may have"
+            raise PolicyError(said, file=policy.file, key=f"upstreams.{name}.cache")
     if policy.verify == "body":
         said = f"'body' cannot be said to {engine}: it does not read bodies"
         raise PolicyError(said, file=policy.file, key="verify")

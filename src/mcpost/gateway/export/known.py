@@ -16,9 +16,10 @@ from mcpost.gateway.policy import Cap, Listener, ParamTest, Pattern, Policy, Rat
 __all__ = ("CONSIDERED", "check_known")
 
 _WORDS: Final[dict[type, str]] = {
-    Policy: "listeners upstreams rules default upstream legacy verify reads warnings file memory",
+    Policy: "listeners upstreams rules default upstream legacy verify reads warnings file memory "
+    "cache aggregates",
     Listener: "name bind path legacy",
-    Upstream: "name endpoints audience health",
+    Upstream: "name endpoints audience health cache",
     Rule: "index id line action methods names params versions principals claims api_keys clients "
     "upstream shard rate cap status message legacy",
     Pattern: "text",
