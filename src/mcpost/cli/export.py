@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
@@ -45,6 +46,9 @@ def export(
         str, Option(help="TLS certificate chain (PEM) for clients, where the engine runs.")
     ] = "",
     key: Annotated[str, Option(help="Its private key (PEM).")] = "",
+    output: Annotated[
+        Path | None, Option(help="File to write; it stays as it is if the policy is wrong.")
+    ] = None,
 ) -> None:
     """Print a policy as the configuration of another engine; what it cannot say is an error."""
     for name, value in (("connect", connect_timeout), ("idle", idle_timeout)):
@@ -64,6 +68,13 @@ def export(
     )
     found = load_policy(policy)
     if to is Engine.ENVOY:
-        print(json.dumps(to_envoy(found, settings), indent=2))
+        text = json.dumps(to_envoy(found, settings), indent=2) + "\n"
     else:
-        print(to_nginx(found, settings), end="")
+        text = to_nginx(found, settings)
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}") from None

@@ -68,6 +68,29 @@ def test_export_writes_for_envoy(policy: Path) -> None:
     assert json.loads(out)["static_resources"]["listeners"][0]["name"] == "listener-0"
 
 
+def test_export_writes_a_file_and_leaves_it_where_the_policy_is_wrong(
+    policy: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.conf"
+    words = ("export", str(policy), "--to", "nginx", "--output", str(file))
+    assert run(*words, "--idle-timeout", "7") == (0, "", "")
+    assert "proxy_read_timeout 7000ms;" in file.read_text()
+    policy.write_text(TEXT.replace("name =", "principal ="))
+    status, _, err = run(*words)
+    assert (status, "cannot be said to nginx" in err) == (1, True)
+    assert "proxy_read_timeout 7000ms;" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    "words", [("--idle-timeout", "0"), ("--max-body", "0"), ("--key", "/k"), ("--output", "/")]
+)
+def test_export_refuses_settings_that_no_engine_would_take(
+    policy: Path, words: tuple[str, str]
+) -> None:
+    status, out, err = run("export", str(policy), "--to", "envoy", *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     status, _, err = run("gateway", "check", str(tmp_path / "none.toml"))
     assert (status, err.count("\n")) == (1, 1)
