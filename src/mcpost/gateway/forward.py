@@ -155,7 +155,8 @@ class Forward:
         if self._heads is not None:
             head = self._heads.get(target)
             if head is None:
-                head = self._heads[target] = encode_request(method, target, self._lines)
+                # As a list, so that nobody else remembers it.
+                head = self._heads[target] = encode_request(method, target, [*self._lines])
         outgoing = Outgoing(method, target, self._lines, body, length, head)
         endpoint.running += 1
         try:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from mcpost.errors import UsageError
 from mcpost.gateway.decide import Facts, Verdict, decide, read_facts, refuse_legacy
 from mcpost.gateway.hops import Hop, forward_request
+from mcpost.gateway.match import is_remembered
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
 from mcpost.gateway.settings import GatewaySettings
@@ -26,6 +27,7 @@ from mcpost.http11.pool import Upstream
 
 __all__ = ("Decided", "Generation", "Plan")
 
+_REMEMBERED: Final = 1024
 _SECRETS: Final = frozenset({b"authorization", b"cookie", b"proxy-authorization", b"x-api-key"})
 
 
@@ -92,6 +94,8 @@ class Generation:
                 scheme=scheme,
             )
 
+        self._verdicts: dict[int, tuple[Facts, Listener, Verdict]] = {}
+
     def plan(self, request: Request, listener: Listener) -> Plan:
         """Decide what becomes of a head.
 
@@ -109,13 +113,26 @@ class Generation:
 
     def decide(self, request: Request, facts: Facts, listener: Listener) -> Plan:
         """Decide on facts, and write what goes to the upstream."""
-        verdict = decide(self.policy, facts, listener=listener, down=self._down())
+        verdict = self._judge(facts, listener)
         if verdict.action != "allow" or verdict.upstream is None:
             return Plan(facts, verdict)
         if verdict.upstream in self.policy.aggregates:
             # Each member has lines of its own, and none knows an earlier revision's sessions.
             return Plan(facts, refuse_legacy(facts) if facts.inspected else verdict)
         return Plan(facts, verdict, self.lines(request, verdict.upstream), {})
+
+    def _judge(self, facts: Facts, listener: Listener) -> Verdict:
+        """Decide on facts, or remember what was decided on these very ones."""
+        found = self._verdicts.get(id(facts))
+        if found is not None and found[0] is facts and found[1] is listener:
+            return found[2]
+        verdict = decide(self.policy, facts, listener=listener, down=self._down())
+        # As in `plan`; facts with more than method and name do not come again as the same object.
+        if verdict.endpoint is None and is_remembered(facts):
+            if len(self._verdicts) >= _REMEMBERED:
+                self._verdicts.clear()
+            self._verdicts[id(facts)] = facts, listener, verdict
+        return verdict
 
     def forward_plainly(self, request: Request) -> Plan | None:
         """Send to the upstream of the policy what no rule is about; `None` where it names none."""

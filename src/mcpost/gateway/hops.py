@@ -10,7 +10,7 @@ Behavior for Custom Headers" (H-11).
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mcpost.http11.encode import HeaderLines
@@ -41,6 +41,7 @@ _CALLER: Final = frozenset(
     {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
 _FEW: Final = 8
+_SHORT: Final = 256
 # A verdict rests on these, or the upstream does: none of them is about one connection.
 _FACTS: Final = frozenset({b"accept", b"authorization", b"content-type", b"host", b"origin"})
 
@@ -57,6 +58,12 @@ class Hop:
     """Whether what a client says of earlier hops is kept, and added to."""
     scheme: bytes = b"http"
     """How clients reach this gateway: `http` or `https`."""
+    dropped: frozenset[bytes] = field(init=False)
+    """All fields that end here, whatever `Connection` says."""
+
+    def __post_init__(self) -> None:
+        own = frozenset() if self.is_audience else frozenset({b"authorization"})
+        object.__setattr__(self, "dropped", _REQUEST_OWN | _CALLER | self.withheld | own)
 
 
 def hides_a_fact(request: Request) -> bytes | None:
@@ -81,15 +88,18 @@ def forward_request(request: Request, hop: Hop) -> tuple[tuple[bytes, bytes], ..
         request: The head that came.
         hop: How requests go to this upstream.
     """
-    dropped = _REQUEST_OWN | hop.withheld
-    if not hop.is_audience:
-        dropped |= {b"authorization"}
-    if b"connection" in request.fields:
+    dropped, fields = hop.dropped, request.fields
+    if b"connection" in fields:
         dropped |= request.connection_options()
-    kept = [line for line in request.headers if line[0] not in dropped and line[0] not in _CALLER]
-    earlier = _earlier(request) if hop.trusts_forwarded else {}
-    kept += _caller_lines(request, hop, earlier)
-    kept.append((b"via", _via(request.headers)))
+    kept = [line for line in request.headers if line[0] not in dropped]
+    host = fields.get(b"host", b"")
+    if hop.trusts_forwarded:
+        kept += _caller_lines(request.peer, host, hop.scheme, _earlier(request))
+    elif len(host) <= _SHORT:
+        kept += _own_caller_lines(request.peer, host, hop.scheme)
+    else:
+        kept += _caller_lines(request.peer, host, hop.scheme, {})
+    kept.append((b"via", _via(request.headers) if b"via" in fields else VIA))
     return tuple(kept)
 
 
@@ -127,19 +137,25 @@ def _earlier(request: Request) -> dict[bytes, bytes]:
     return found
 
 
-def _caller_lines(request: Request, hop: Hop, earlier: dict[bytes, bytes]) -> HeaderLines:
-    peer = (request.peer or "unknown").encode("ascii", "replace")
-    host = request.fields.get(b"host", b"")
+@functools.lru_cache(maxsize=1024)
+def _own_caller_lines(address: str | None, host: bytes, scheme: bytes) -> HeaderLines:
+    return _caller_lines(address, host, scheme, {})
+
+
+def _caller_lines(
+    address: str | None, host: bytes, scheme: bytes, earlier: dict[bytes, bytes]
+) -> HeaderLines:
+    peer = (address or "unknown").encode("ascii", "replace")
     chain = earlier.get(b"x-forwarded-for")
     # RFC 7239, 6: an IPv6 address stands in brackets, and then in quotes.
     node = b'"[%b]"' % peer if b":" in peer else peer
-    element = b"for=%b;proto=%b" % (node, hop.scheme)
+    element = b"for=%b;proto=%b" % (node, scheme)
     if host:
         element += b';host="%b"' % host
     before = earlier.get(b"forwarded")
     lines = [
         (b"x-forwarded-for", peer if chain is None else chain + b", " + peer),
-        (b"x-forwarded-proto", earlier.get(b"x-forwarded-proto", hop.scheme)),
+        (b"x-forwarded-proto", earlier.get(b"x-forwarded-proto", scheme)),
         (b"forwarded", element if before is None else before + b", " + element),
     ]
     if host:

@@ -8,6 +8,7 @@ Spec: streamable-http, "Server Validation" (T-19, T-22, H-07, H-09 to H-11).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,11 +22,14 @@ from mcpost.limits import WireLimits
 from mcpost.wire.fields import decode_value, is_token, parse_integer
 from mcpost.wire.mirror import NAMED
 
-__all__ = ("Facts", "Principal", "candidates", "matches", "read_facts", "why_not")
+__all__ = ("Facts", "Principal", "candidates", "is_remembered", "matches", "read_facts", "why_not")
 
 _VERSION: Final = b"mcp-protocol-version"
 _METHOD: Final = b"mcp-method"
 _NAME: Final = b"mcp-name"
+_ROUTING: Final = frozenset({_VERSION, _METHOD, _NAME})
+_SHORT: Final = 256
+_OURS: Final = (b"mcp-", b"x-api-key")
 _LIMIT: Final = WireLimits().max_header_value
 _REMEMBERED: Final = 4096
 
@@ -125,6 +129,32 @@ def read_facts(
 
     Spec: streamable-http, "Server Validation" (T-22, H-07, H-09).
     """
+    if principal is None:
+        ours = tuple([line for line in headers if line[0].startswith(_OURS)])
+        # Without parameters and keys few heads differ in what counts, whatever else is in them.
+        if _are_short(ours):
+            return _remembered(ours, peer)
+    return _read(headers, peer, principal)
+
+
+def _are_short(lines: tuple[tuple[bytes, bytes], ...]) -> bool:
+    """Whether these are routing headers alone, and short enough to be kept."""
+    if len(lines) > len(_ROUTING):
+        return False
+    for name, value in lines:  # noqa: SIM110 - a generator costs more than all of this
+        if name not in _ROUTING or len(value) > _SHORT:
+            return False
+    return True
+
+
+def is_remembered(facts: Facts) -> bool:
+    """Whether these facts are given again, as the same object, for a head that says the same."""
+    return not facts.params and not facts.key and facts.principal is None and not facts.inspected
+
+
+def _read(
+    headers: Sequence[tuple[bytes, bytes]], peer: str | None, principal: Principal | None = None
+) -> Facts:
     routing: dict[bytes, bytes] = {}
     params: dict[bytes, bytes] = {}
     doubled: set[bytes] = set()
@@ -136,7 +166,7 @@ def read_facts(
             if header == b"x-api-key":
                 key = b"" if key else value
             continue
-        if header in (_VERSION, _METHOD, _NAME):
+        if header in _ROUTING:
             if header in routing:
                 problem = problem or _mismatch(f"{header.decode()} stands twice")
             routing[header] = value.strip(b" \t")
@@ -163,6 +193,9 @@ def read_facts(
         problem,
         key=key,
     )
+
+
+_remembered = functools.lru_cache(maxsize=1024)(_read)
 
 
 def _token(header: bytes, value: bytes | None) -> str | None:

@@ -7,6 +7,7 @@ is told. SIGTERM lets what runs come to its end, for a while; a second one ends 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -140,7 +141,7 @@ class Running:
             each for group in self.shared.generation.groups.values() for each in group.endpoints
         ]
         return {
-            "running_requests": len(self.shared.running),
+            "running_requests": len(self.shared.running) + len(self.shared.aggregated.merging),
             "open_streams": self.shared.streams(),
             "client_connections": sum(each.statistics().open for each in self.sockets.values()),
             "upstream_connections": sum(each.pool.statistics().open for each in endpoints),
@@ -236,6 +237,9 @@ class GatewayProcess:
             loop.add_signal_handler(each, partial(self._handle_signal, each))
         if sys.platform != "win32":
             loop.add_signal_handler(signal.SIGHUP, running.reload)
+        # The collector then looks at nothing but what requests leave behind.
+        gc.collect()
+        gc.freeze()
         ready(running)
         await stop.wait()
         await running.drain(self._grace)

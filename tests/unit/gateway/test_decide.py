@@ -6,7 +6,7 @@ import pytest
 
 from mcpost.gateway.decide import Principal, Verdict, decide, read_facts
 from mcpost.gateway.explain import explain
-from mcpost.gateway.match import Facts
+from mcpost.gateway.match import Facts, is_remembered
 from mcpost.gateway.policy import Policy
 from mcpost.gateway.policy_read import read_policy
 
@@ -43,6 +43,44 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert decide(ALLOW_SEARCH, make_facts()) == Verdict("allow", "rule-1", "books")
     denied = decide(ALLOW_SEARCH, make_facts(b"place_hold"))
     assert (denied.action, denied.rule, denied.status) == ("deny", "default", 403)
+
+
+def test_heads_that_differ_in_nothing_that_counts_have_the_same_facts() -> None:
+    facts = make_facts(b"search", (b"traceparent", b"00-1-2-01"))
+
+    assert facts is make_facts(b"search", (b"traceparent", b"00-3-4-01"))
+    assert is_remembered(facts)
+
+
+@pytest.mark.parametrize(
+    ("other", "remembered"),
+    [
+        pytest.param(make_facts(b"searches"), True, id="another name"),
+        pytest.param(make_facts(b"search", (b"mcp-name", b"search")), True, id="a name twice"),
+        pytest.param(make_facts(b"search", (b"mcp-param-a", b"1")), False, id="a parameter"),
+        pytest.param(make_facts(b"search", (b"x-api-key", b"k")), False, id="a key"),
+        pytest.param(
+            read_facts([VERSION, CALL, (b"mcp-name", b"search")], "10.0.0.1"),
+            True,
+            id="another address",
+        ),
+        pytest.param(
+            read_facts([VERSION, CALL, (b"mcp-name", b"search")], None, Principal("ann")),
+            False,
+            id="a principal",
+        ),
+    ],
+)
+def test_heads_that_differ_in_what_counts_have_facts_of_their_own(
+    other: Facts, remembered: bool
+) -> None:
+    assert other != make_facts()
+    assert is_remembered(other) is remembered
+
+
+def test_long_names_are_not_kept() -> None:
+    assert make_facts(b"n" * 300) == make_facts(b"n" * 300)
+    assert make_facts(b"n" * 300) is not make_facts(b"n" * 300)
 
 
 @pytest.mark.req("H-07/G", "H-09/G")
