@@ -145,10 +145,11 @@ class Engine:
 
     def write(self, policy: Policy, settings: ExportSettings | None = None) -> None:
         """Write its configuration anew."""
-        _write(self.kind, policy, self.where, settings)
+        write_exported(self.kind, policy, self.where, settings)
 
 
-def _write(kind: str, policy: Policy, where: Path, settings: ExportSettings | None) -> None:
+def write_exported(kind: str, policy: Policy, where: Path, settings: ExportSettings | None) -> None:
+    """Write what is exported of a policy, in a folder."""
     if kind == "envoy":
         (where / "envoy.json").write_text(json.dumps(to_envoy(policy, settings)))
     else:
@@ -179,7 +180,7 @@ def run_exported(
 ) -> Iterator[Engine]:
     """Run an engine by the exported policy, until the block ends; it has one listener."""
     where.mkdir(exist_ok=True)
-    _write(kind, policy, where, settings)
+    write_exported(kind, policy, where, settings)
     port = int(policy.listeners[0].bind.rpartition(":")[2])
     command = command_of(kind, where, more, program)
     with run_engine(command, port, where / "log") as process:

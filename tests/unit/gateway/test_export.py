@@ -72,6 +72,26 @@ def test_no_listener_is_an_error() -> None:
         to_envoy(read_policy('[upstreams.a]\nendpoints = ["http://a/"]'))
 
 
+@pytest.mark.parametrize("engine", ["Envoy", "nginx"])
+@pytest.mark.parametrize(
+    ("plain", "odd", "key"),
+    [
+        ("[[listeners]]", "[[listeners]]\npath = '/a b'", r"listeners\[0\]\.path"),
+        ("[[listeners]]", "[[listeners]]\npath = '/a\"; b'", r"listeners\[0\]\.path"),
+        ("[[listeners]]", "[[listeners]]\npath = '/$host'", r"listeners\[0\]\.path"),
+        ("example.com/mcp", "example.com/$host", r"upstreams\.a\.endpoints"),
+        ("a.example.com", "user:pass@a.example.com", r"upstreams\.a\.endpoints"),
+        ("a.example.com", "a;b", r"upstreams\.a\.endpoints"),
+    ],
+)
+def test_what_an_engine_would_read_as_more_than_a_name_is_an_error(
+    plain: str, odd: str, key: str, engine: str
+) -> None:
+    text = TOP.replace(plain, odd).replace("health", "#")
+    with pytest.raises(PolicyError, match=rf"{key} cannot be said to {engine}: .* has more than"):
+        EXPORTS[engine](read_policy(text))
+
+
 def test_endpoints_with_two_paths_are_an_error() -> None:
     text = TOP.replace('mcp"]', 'mcp", "https://a.example.com/other"]')
     with pytest.raises(PolicyError, match="one path"):
@@ -110,6 +130,7 @@ def test_a_rate_becomes_a_bucket_that_fills_as_fast() -> None:
         'action = "deny"\nname = "a, b"',
         'action = "deny"\nparam.City = "a, b"',
         f'action = "deny"\nname = "{"n" * 5000}"',
+        f'action = "deny"\nmessage = "{"n" * 5000}"',
     ],
 )
 def test_a_rule_that_nginx_cannot_express_is_an_error_that_names_it(condition: str) -> None:

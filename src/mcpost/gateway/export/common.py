@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Final, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from mcpost.errors import PolicyError, UsageError
@@ -30,6 +30,10 @@ __all__ = (
     "urls_of",
 )
 
+_PLAIN: Final = "letters, digits and . _ ~ : @ / -"
+_PATH: Final = re.compile(r"/[A-Za-z0-9._~:@/-]*")
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
+
 
 def cannot(policy: Policy, rule: Rule, engine: str, what: str) -> NoReturn:
     """Raise the error that names the rule that an engine cannot express."""
@@ -44,6 +48,10 @@ def check_whole(policy: Policy, engine: str) -> None:
     check_known(policy, engine)
     if not policy.listeners:
         raise PolicyError("is needed: where to listen", file=policy.file, key="listeners")
+    for index, listener in enumerate(policy.listeners):
+        if not _PATH.fullmatch(listener.path):
+            said = f"cannot be said to {engine}: {listener.path!r} has more than {_PLAIN}"
+            raise PolicyError(said, file=policy.file, key=f"listeners[{index}].path")
     inspects = policy.legacy == "inspect" or any(
         one.legacy == "inspect" for one in policy.listeners
     )
@@ -160,4 +168,8 @@ def urls_of(policy: Policy, upstream: Upstream, engine: str) -> tuple[SplitResul
     if len({(url.scheme, url.path, url.query) for url in urls}) != 1 or urls[0].query:
         said = f"cannot be said to {engine}: all have one scheme and one path, without a query"
         raise PolicyError(said, file=policy.file, key=f"upstreams.{upstream.name}.endpoints")
+    for url in urls:
+        if not _HOST.fullmatch(url.netloc) or not _PATH.fullmatch(url.path or "/"):
+            said = f"cannot be said to {engine}: {url.geturl()!r} has more than {_PLAIN}"
+            raise PolicyError(said, file=policy.file, key=f"upstreams.{upstream.name}.endpoints")
     return urls

@@ -28,6 +28,8 @@ __all__ = ("LIMITER", "write_route_config")
 
 LIMITER: Final = "filters.http.local_ratelimit.v3.LocalRateLimit"
 
+_LONGEST: Final = 1024 * 1024
+"""Bytes of the words of a denial; Envoy's own bound is 4,096."""
 _MIN_FILL: Final = 0.05
 _PREVIOUS: Final = "retry.host.previous_hosts.v3.PreviousHostsPredicate"
 _DROPPED: Final = ("forwarded", "x-real-ip", "proxy-authorization", "proxy-connection", MARK)
@@ -41,6 +43,7 @@ def write_route_config(
     return {
         "name": listener.name,
         "virtual_hosts": [host],
+        "max_direct_response_body_size_bytes": _LONGEST,
         # What a client says of earlier hops is dropped, as by the gateway.
         "request_headers_to_remove": list(_DROPPED),
         "request_headers_to_add": [

@@ -30,6 +30,7 @@ from mcpost.gateway.export.common import (
 from mcpost.gateway.export.nginx_maps import (
     CHOICE,
     HIDES,
+    LONGEST,
     MISMATCH,
     OLD,
     UNSUPPORTED,
@@ -97,6 +98,8 @@ def to_nginx(policy: Policy, settings: ExportSettings | None = None) -> str:
 
 def _check_rule(policy: Policy, rule: Rule) -> None:
     check_rule(policy, rule, "nginx")
+    if len(_body(rule.message)) > LONGEST:
+        cannot(policy, rule, "nginx", f"its message is longer than {LONGEST} bytes")
     for header in rule.reads:
         if not _HEADER.fullmatch(header):
             cannot(policy, rule, "nginx", f"it has no variable for {header.decode()!r}")
@@ -135,9 +138,15 @@ def _write_upstream(policy: Policy, upstream: Upstream, shard: str | None) -> li
         sets.append(("_ring", [f"    hash {_source_of(shard)} consistent;"]))
     lines: list[str] = []
     for suffix, ways in sets:
-        head = f"upstream {quote(f'mcpost_{upstream.name}{suffix}')} {{"
+        head = f"upstream {_name_of(policy, upstream)}{suffix} {{"
         lines += [head, *ways, *servers, "    keepalive 64;", "}"]
     return lines
+
+
+def _name_of(policy: Policy, upstream: Upstream) -> str:
+    """A name that nginx takes, whatever the policy calls it."""
+    place = list(policy.upstreams).index(upstream.name)
+    return f"mcpost_{place}_" + re.sub("[^A-Za-z0-9_-]", "_", upstream.name)
 
 
 def _host(name: str | None) -> str:
@@ -269,7 +278,7 @@ def _write_location(policy: Policy, rule: Rule, name: str, settings: ExportSetti
         lines.append(f"        error_page 429 @mcpost_busy_{rule.index};")
         lines += [f"        {line}" for line in _FAILED]
     url = urls_of(policy, upstream, "nginx")[0]
-    group = f"mcpost_{upstream.name}{'_ring' if rule.shard else ''}"
+    group = _name_of(policy, upstream) + ("_ring" if rule.shard else "")
     target = f"{url.scheme}://{group}{url.path or '/'}"
     lines.append(f"        proxy_pass {quote(target)};")
     if url.scheme == "https":

@@ -28,6 +28,7 @@ from mcpost.wire.versions import MODERN
 __all__ = (
     "CHOICE",
     "HIDES",
+    "LONGEST",
     "MISMATCH",
     "OLD",
     "UNSUPPORTED",
@@ -51,7 +52,7 @@ UNSUPPORTED: Final = "$mcpost_unsupported"
 """Set where the version is not served."""
 
 _LIMIT: Final = WireLimits().max_header_value
-_LONGEST: Final = 4000
+LONGEST: Final = 4000
 """Bytes of a word of the configuration: nginx reads it in pieces of 4,096."""
 
 _SENTINEL: Final = r"=\?base64\?(?:.*\?)?="
@@ -130,8 +131,8 @@ def write_rule(policy: Policy, rule: Rule) -> list[str]:
         flags.append(flag)
         cases = [(_regex(to_regex([text], stars=stars)), "1") for text in sorted(set(patterns))]
         for case, _ in cases:
-            if len(case.encode()) > _LONGEST:
-                cannot(policy, rule, "nginx", f"a value is longer than {_LONGEST} bytes")
+            if len(case.encode()) > LONGEST:
+                cannot(policy, rule, "nginx", f"a value is longer than {LONGEST} bytes")
         lines.extend(_map(variable(header), flag, *cases, default="0"))
 
     methods = methods_of(rule)
