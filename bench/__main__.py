@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from bench import client, gateway, load, report, startup, streams
 from bench.figures import COMMAND, NATIVE, Figures, judge
-from bench.load import ADD, ADD_SYNC, COUNT, Ask
+from bench.load import ADD, ADD_SYNC, ADD_TRACED, COUNT, Ask
 from bench.machine import ROOT, Running, prepare, serving
 
 CALLERS: Final = (
@@ -187,6 +187,10 @@ def proxies(run: Run) -> None:
                 found = load.pace(proxy, ADD, connections, seconds)
                 for kind, value in found._asdict().items():
                     run.figures.put(f"{kind} proxied/{connections}", name, value)
+            if name != gateway.FASTMCP:
+                found = load.pace(proxy, ADD_TRACED, 16, run.effort.seconds)
+                run.figures.put("rate traced/16", name, found.rate)
+                run.figures.put("cpu traced/16", name, found.cpu)
     for name in run.turns((gateway.NOTED,), 1):
         with run.noting("gateway, streams", name), gateway.proxying(name, streams=True) as proxy:
             (found,) = streams.listens(proxy, [1000])

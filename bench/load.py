@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import itertools
 import json
 import math
 import shutil
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +32,20 @@ META: Final = {
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+TRACE: Final = "0" * 32
+"""What stands for the id of a trace, where each request has its own."""
+TRACED: Final = """
+local before, after, count
+function init()
+  local whole = wrk.format()
+  local from, to = whole:find("%s", 1, true)
+  before, after, count = whole:sub(1, from - 1), whole:sub(to + 1), 0
+end
+function request()
+  count = count + 1
+  return before .. string.format("%%032x", count) .. after
+end
+"""
 SCRIPT: Final = """wrk.method = "POST"
 wrk.body = %s
 %s
@@ -51,11 +67,14 @@ class Ask(NamedTuple):
     """What the result has to say."""
     events: int = 0
     """How many events of progress have to come before it."""
+    traced: bool = False
+    """Whether each request has a trace of its own, so that no two heads are the same."""
 
     @property
     def headers(self) -> dict[str, str]:
         """The header lines of the request."""
-        return headers("tools/call", self.tool)
+        trace = {"traceparent": f"00-{TRACE}-0000000000000001-01"} if self.traced else {}
+        return headers("tools/call", self.tool) | trace
 
     @property
     def body(self) -> bytes:
@@ -67,6 +86,7 @@ class Ask(NamedTuple):
 
 
 ADD: Final = Ask("add", {"a": 1, "b": 2}, "3")
+ADD_TRACED: Final = ADD._replace(traced=True)
 ADD_SYNC: Final = Ask("add_sync", {"a": 1, "b": 2}, "3")
 COUNT: Final = Ask("count", {}, "done", EVENTS)
 NOTIFY: Final = Ask("notify", {}, "done")
@@ -183,7 +203,8 @@ def _wrk(wrk: str, server: Running, ask: Ask, connections: int, seconds: int) ->
     )
     with tempfile.TemporaryDirectory() as directory, on_core(LOAD_CORE):
         path = Path(directory) / "post.lua"
-        path.write_text(SCRIPT % (json.dumps(ask.body.decode()), lines), "utf-8")
+        script = SCRIPT % (json.dumps(ask.body.decode()), lines)
+        path.write_text(script + TRACED % TRACE if ask.traced else script, "utf-8")
         command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(path)]
         command += [f"http://127.0.0.1:{server.port}/mcp"]
         done = subprocess.run(
@@ -199,8 +220,9 @@ def _wrk(wrk: str, server: Running, ask: Ask, connections: int, seconds: int) ->
 class _Caller(asyncio.Protocol):
     """Sends one request after the other on one connection, and reads the answers."""
 
-    def __init__(self, request: bytes) -> None:
+    def __init__(self, request: bytes, traces: Iterator[int] | None) -> None:
         self._request = request
+        self._traces = traces
         self._parser = httptools.HttpResponseParser(self)
         self._transport: Any = None
         self._sent = 0.0
@@ -231,15 +253,19 @@ class _Caller(asyncio.Protocol):
     def _send(self) -> None:
         self._size = 0
         self._sent = time.perf_counter()
-        self._transport.write(self._request)
+        request = self._request
+        if self._traces is not None:
+            request = request.replace(TRACE.encode(), b"%032x" % next(self._traces), 1)
+        self._transport.write(request)
 
 
 async def _generate(port: int, ask: Ask, connections: int, seconds: int) -> _Load:
     loop = asyncio.get_running_loop()
     request = raw_request(port, ask.headers, ask.body)
+    traces = itertools.count(1) if ask.traced else None
     start = time.perf_counter()
     made = [
-        await loop.create_connection(lambda: _Caller(request), "127.0.0.1", port)
+        await loop.create_connection(lambda: _Caller(request, traces), "127.0.0.1", port)
         for _ in range(connections)
     ]
     await asyncio.sleep(seconds)
