@@ -248,6 +248,9 @@ class Exchange:
         if self._held or self._prefix:
             self._connection.send(self._take())
             self._queue()
+            # What was kept counted as pending; if the peer's side took it, nobody else will say so.
+            if not self._connection.blocked:
+                self.drained()
         else:
             self._fresh = True
 

@@ -250,6 +250,19 @@ def test_whoever_writes_is_told_when_all_has_been_taken() -> None:
     assert drained == ["drained"]
 
 
+def test_whoever_waits_since_much_was_kept_for_a_turn_is_told_when_it_has_been_sent() -> None:
+    server, _, exchange = streaming()
+    drained: list[int] = []
+    exchange.on_drained(lambda: drained.append(exchange.pending()))
+    exchange.write(b"abc")
+    exchange.write(b"defg")
+    assert (exchange.pending(), drained) == (4, [])
+
+    server.loop.turn()
+
+    assert drained == [0]
+
+
 # The request's body, piece by piece.
 
 
