@@ -1,8 +1,10 @@
 """What the shared cache may keep: which requests share an answer, and which answers are for all.
 
-Two requests share an answer only if they say the same: their parameters and `_meta`, but for the
-trace context and the id, and every header that the answer may turn on. Whoever asks for more than
-the answer (progress, log messages, another round of input) is never given a kept one.
+Two requests share an answer only if they say the same: in their parameters, in `_meta`, and in
+every header line that goes on to the upstream, since an upstream may turn its answer on any of
+them, and what one client makes it say is then given to others. Left out is what differs each time
+and is about the way alone: the id, the trace, the earlier hops. Whoever asks for more than the
+answer (progress, log messages, another round of input) is never given a kept one.
 
 Spec: server/utilities/caching, "Cache Key", "Cache Scope Field" (F-05); RFC 9111, 3 and 4.1.
 """
@@ -28,9 +30,26 @@ CREDENTIALS: Final = frozenset({b"authorization", b"cookie", b"x-api-key"})
 
 _Lines = Sequence[tuple[bytes, bytes]]
 
-# Headers that are part of the key; `Accept` is, as only those who take JSON are served.
-_VARYING: Final = (b"accept-language", b"origin")
-_MAY_VARY: Final = frozenset({b"accept", b"accept-encoding", *_VARYING})
+# Of the lines that go on, those that no answer turns on. `X-Forwarded-Host` is not among them: what
+# a server writes into its answers may well be made of it.
+_UNKEYED: Final = CREDENTIALS | {
+    b"accept-encoding",
+    b"cache-control",
+    b"content-type",
+    b"forwarded",
+    b"mcp-method",
+    b"mcp-name",
+    b"mcp-protocol-version",
+    b"pragma",
+    b"via",
+    b"x-correlation-id",
+    b"x-forwarded-for",
+    b"x-real-ip",
+    b"x-request-id",
+    *(key.encode() for key in TRACE_KEYS),
+}
+# What is kept is not coded, and so the same for all who might have liked it to be.
+_UNSERVED: Final = _UNKEYED - {b"accept-encoding"} | {b"*"}
 _UNSHARED: Final = frozenset({b"no-store", b"no-cache", b"private"})
 _KEPT_LINES: Final = frozenset({b"content-type", b"vary", b"via"})
 _encode_sorted: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -80,12 +99,16 @@ def key_of(
     if with_credentials and not known:
         return None
     said = {name: value for name, value in meta.items() if name not in TRACE_KEYS}
-    varying = [[each.decode("latin-1") for each in fields.get(name, ())] for name in _VARYING]
+    said_in_head = {
+        name.decode("latin-1"): [each.decode("latin-1") for each in values]
+        for name, values in fields.items()
+        if name not in _UNKEYED
+    }
     parts = [
         [*place],
         with_credentials,
         query.decode("latin-1"),
-        varying,
+        said_in_head,
         message.method,
         {**params, "_meta": said},
     ]
@@ -140,7 +163,7 @@ def is_for_all(status: int, lines: _Lines) -> bool:
         return False
     if not _UNSHARED.isdisjoint(_tokens(fields.get(b"cache-control", ()))):
         return False
-    return _tokens(fields.get(b"vary", ())) <= _MAY_VARY | {b""}
+    return _UNSERVED.isdisjoint(_tokens(fields.get(b"vary", ())))
 
 
 def read_kept(status: int, lines: _Lines, body: bytes, request_id: jsonrpc.Id) -> Kept | None:

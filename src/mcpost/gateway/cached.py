@@ -19,7 +19,7 @@ import asyncio
 import copy
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from mcpost.gateway.access_log import Note
 from mcpost.gateway.cache import Flight, Found, SharedCache
@@ -36,7 +36,7 @@ from mcpost.wire.caching import CACHEABLE
 if TYPE_CHECKING:
     from mcpost.gateway.generation import Generation
 
-__all__ = ("MAX_BODY", "Asked", "Cached", "may_ask")
+__all__ = ("MAX_BODY", "Asked", "Cached", "Waits", "land", "may_ask")
 
 MAX_BODY: Final = 64 * 1024
 """Bytes of a request above which it is not asked whether its answer is kept."""
@@ -44,6 +44,49 @@ MAX_BODY: Final = 64 * 1024
 _CACHE: Final = b"x-mcpost-cache"
 _HIT: Final = (_CACHE, b"hit")
 _MISS: Final = (_CACHE, b"miss")
+
+
+class Waits(Protocol):
+    """One who waits for another one's answer; each is told one of these, once."""
+
+    def receive(self, kept: Kept) -> None:
+        """Take what another one has fetched."""
+        ...
+
+    def ask_again(self) -> None:
+        """There is nobody any more who fetches it."""
+        ...
+
+    def go_alone(self) -> None:
+        """What was waited for is not for all."""
+        ...
+
+
+def land(
+    store: SharedCache[Waits],
+    flight: Flight[Waits],
+    kept: Kept | None,
+    loop: asyncio.AbstractEventLoop,
+    *,
+    left: bool,
+) -> None:
+    """Keep what a flight has brought, and tell those who have waited for it.
+
+    Args:
+        store: Where it is kept.
+        flight: The flight, which is over.
+        kept: The answer, `None` where there is none that may be kept.
+        loop: The loop.
+        left: Whether there is none only because the client of the one who went has left.
+    """
+    for each in store.land(flight, kept, loop.time()):
+        if kept is not None:
+            each.receive(kept)
+        elif left:
+            # Those whose clients leave in the same turn are to be heard of first.
+            loop.call_soon(each.ask_again)
+        else:
+            each.go_alone()
 
 
 class Asked(NamedTuple):
@@ -88,7 +131,7 @@ class Cached:
         running: set[Forward],
         ended: Callable[[Forward], None],
     ) -> None:
-        self.store: SharedCache[_Waiter] = SharedCache()
+        self.store: SharedCache[Waits] = SharedCache()
         """What is kept."""
         self._close = close
         self._running = running
@@ -190,7 +233,8 @@ class _Missed(Forward):
         """Say so in the answer."""
         # The engine may know this head again; it is another one's then.
         told = copy.copy(response)
-        told.headers = [*response.headers, _MISS]
+        # Another gateway behind this one may have said what it knows.
+        told.headers = [*(line for line in response.headers if line[0] != _CACHE), _MISS]
         super().on_head(told)
 
 
@@ -202,8 +246,8 @@ class _Leader(_Missed):
 
     __slots__ = ("_flight", "_head", "_id", "_kept", "_pieces", "_size", "_store")
 
-    _store: SharedCache[_Waiter]
-    _flight: Flight[_Waiter] | None
+    _store: SharedCache[Waits]
+    _flight: Flight[Waits] | None
     _id: jsonrpc.Id
     _head: Response | None
     _pieces: list[bytes]
@@ -211,7 +255,7 @@ class _Leader(_Missed):
     _kept: Kept | None
 
     def set_out(
-        self, store: SharedCache[_Waiter], flight: Flight[_Waiter], request_id: jsonrpc.Id
+        self, store: SharedCache[Waits], flight: Flight[Waits], request_id: jsonrpc.Id
     ) -> None:
         """Take note of who waits."""
         self._store, self._flight, self._id = store, flight, request_id
@@ -252,15 +296,7 @@ class _Leader(_Missed):
         flight, self._flight = self._flight, None
         if flight is None:
             return
-        loop = self._exchange.loop
-        for each in self._store.land(flight, self._kept, loop.time()):
-            if self._kept is not None:
-                each.receive(self._kept)
-            elif self.end is End.LEFT:
-                # Those whose clients leave in the same turn are to be heard of first.
-                loop.call_soon(each.ask_again)
-            else:
-                each.go_alone()
+        land(self._store, flight, self._kept, self._exchange.loop, left=self.end is End.LEFT)
 
     def _let_go(self) -> None:
         if self._flight is not None:
@@ -274,7 +310,7 @@ class _Waiter:
 
     __slots__ = ("_asked", "_cached", "_flight", "_id", "_is_over", "_timer")
 
-    _flight: Flight[_Waiter]
+    _flight: Flight[Waits]
     _timer: asyncio.TimerHandle
 
     def __init__(self, cached: Cached, request_id: jsonrpc.Id, asked: Asked) -> None:
@@ -283,7 +319,7 @@ class _Waiter:
         self._asked = asked
         self._is_over = False
 
-    def wait(self, flight: Flight[_Waiter], seconds: float) -> None:
+    def wait(self, flight: Flight[Waits], seconds: float) -> None:
         """Begin to wait."""
         self._flight = flight
         self._timer = self._asked.exchange.loop.call_later(seconds, self._expire)

@@ -25,8 +25,8 @@ from mcpost.gateway import refusals
 from mcpost.gateway.addresses import readdress
 from mcpost.gateway.cached import Asked
 from mcpost.gateway.filters import ACKNOWLEDGED, join_filters, read_notice, split_filter
-from mcpost.gateway.member import MemberCall
-from mcpost.gateway.merging import UNAVAILABLE
+from mcpost.gateway.member import MemberCall, note_missing
+from mcpost.gateway.merging import UNAVAILABLE, say_missing
 from mcpost.gateway.policy import Aggregate
 from mcpost.gateway.upstreams import Group
 from mcpost.wire import jsonrpc
@@ -178,6 +178,7 @@ class FanIn:
         """Acknowledge once all have answered."""
         if self._waited or self._state is not _State.WAITING:
             return
+        note_missing(self.asked.note, self._missing)
         if not self._ears or (self._missing and self._aggregate.strict):
             self._refuse()
             return
@@ -203,8 +204,7 @@ class FanIn:
             error: WireError = _Theirs(refusal)
             status = 404 if refusal.code == _NOT_FOUND else 200
         else:
-            said = "; ".join(f"member {each!r}: {why}" for each, why in self._missing.items())
-            error, status = InternalError(said), 502
+            error, status = InternalError(say_missing(self._missing)), 502
         answer = refusals.failed_by(status, error, sent="yes", request_id=self._message.id)
         self.asked.exchange.respond(*answer)
         self._ended(self, answer.status)

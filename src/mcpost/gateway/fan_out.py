@@ -13,6 +13,7 @@ Spec: server/discover; server/utilities/pagination (F-04).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -21,12 +22,21 @@ import msgspec
 from mcpost.errors import InternalError, InvalidParams, WireError
 from mcpost.gateway import refusals
 from mcpost.gateway.addresses import readdress
-from mcpost.gateway.cacheable import key_of, read_kept
-from mcpost.gateway.cached import Asked, Cached
+from mcpost.gateway.cache import Flight, Found, SharedCache
+from mcpost.gateway.cacheable import Kept, key_of, read_kept
+from mcpost.gateway.cached import Asked, Cached, Waits, land
 from mcpost.gateway.hops import forward_response
-from mcpost.gateway.member import MemberCall
-from mcpost.gateway.merging import LISTS, Part, merge_discover, merge_list, read_cursor
+from mcpost.gateway.member import MemberCall, note_missing
+from mcpost.gateway.merging import (
+    LISTS,
+    Part,
+    merge_discover,
+    merge_list,
+    read_cursor,
+    say_missing,
+)
 from mcpost.gateway.policy import Aggregate
+from mcpost.gateway.upstreams import Group
 from mcpost.http11.encode import HeaderLines
 from mcpost.wire import jsonrpc
 from mcpost.wire.meta import LOG_LEVEL, PROGRESS_TOKEN
@@ -95,13 +105,11 @@ class FanOut:
         sent = {}
         for member in self._members:
             sent[member] = self._write(member, None if cursors is None else cursors[member])
-            if not self._take_kept(member, sent[member].key):
-                group = generation.groups[self._aggregate.members[member]]
-                self._open[member] = _Question(self, member, group, self._aggregate.max_answer)
+            group = generation.groups[self._aggregate.members[member]]
+            self._open[member] = _Question(self, member, group, self._aggregate.max_answer)
         self._timer = exchange.loop.call_later(self._aggregate.wait, self._expire)
         for member, question in tuple(self._open.items()):
             question.ask(sent[member])
-        self._look()
 
     def take(self, member: str, answer: jsonrpc.Response | None, problem: str | None) -> None:
         """A member has answered, or will not."""
@@ -119,15 +127,19 @@ class FanOut:
             assert answer.error is not None
             self._take_error(member, answer.error)
 
-    def keep(self, key: bytes, question: MemberCall, answer: jsonrpc.Response) -> None:
-        """Keep a member's answer, if it may be kept."""
-        response = question.response
-        if response is None or answer.id is None:
-            return
-        body = jsonrpc.encode({"jsonrpc": "2.0", "id": answer.id, "result": answer.result})
-        kept = read_kept(response.status, forward_response(response), body, answer.id)
-        store = self._cached.store
-        store.land(store.begin(key), kept, self.asked.exchange.loop.time())
+    def take_kept(self, member: str, found: Found) -> None:
+        """A member's part was in memory, or another one has fetched it."""
+        result: dict[str, Any] = msgspec.json.decode(found.kept.result + b"}")
+        left = found.kept.ttl_ms - math.ceil(found.age * 1000)
+        if not self._is_over:
+            self._open.pop(member, None)
+            self._parts[member] = Part(member, {**result, "ttlMs": max(left, 0)})
+            self._look()
+
+    @property
+    def store(self) -> SharedCache[Waits]:
+        """Where parts are kept."""
+        return self._cached.store
 
     def cancel(self) -> None:
         """End it now."""
@@ -155,17 +167,6 @@ class FanOut:
             key = key_of(message, body, lines, place=place, known=known)
         return _Sent(lines, body, key)
 
-    def _take_kept(self, member: str, key: bytes | None) -> bool:
-        if key is None:
-            return False
-        found = self._cached.store.find(key, self.asked.exchange.loop.time())
-        if found is None:
-            return False
-        result: dict[str, Any] = msgspec.json.decode(found.kept.result + b"}")
-        left = found.kept.ttl_ms - int(found.age * 1000)
-        self._parts[member] = Part(member, {**result, "ttlMs": max(left, 0)})
-        return True
-
     def _take_error(self, member: str, error: jsonrpc.ErrorBody) -> None:
         if error.code == _NOT_FOUND and self._message.method in LISTS:
             self._parts[member] = Part(member, _NOTHING)
@@ -181,9 +182,9 @@ class FanOut:
         order = self._members
         parts = [self._parts[each] for each in order if each in self._parts]
         missing = {each: self._missing[each] for each in order if each in self._missing}
+        note_missing(self.asked.note, missing)
         if missing and (self._aggregate.strict or not parts):
-            said = "; ".join(f"member {each!r}: {why}" for each, why in missing.items())
-            self._fail(502, InternalError(said), sent="maybe")
+            self._fail(502, InternalError(say_missing(missing)), sent="maybe")
             return
         name = self._aggregate.name
         method = self._message.method
@@ -231,21 +232,75 @@ _NOTHING: Final[Mapping[str, Any]] = {"ttlMs": 3_600_000, "cacheScope": "public"
 
 
 class _Question(MemberCall):
-    """What one member is asked."""
+    """What one member is asked; it may wait for another one's answer, as `Waits` says."""
 
-    __slots__ = ("_fan", "_key", "answer")
+    __slots__ = ("_fan", "_leads", "_sent", "_store", "_timer", "_waits", "answer")
 
-    def __init__(self, fan: FanOut, member: str, group: Any, max_answer: int) -> None:
+    _sent: _Sent
+    _store: SharedCache[Waits]
+    """The one that was asked; a policy that is read again may have another."""
+
+    def __init__(self, fan: FanOut, member: str, group: Group, max_answer: int) -> None:
         super().__init__(member, group, max_answer)
         self._fan = fan
-        self._key: bytes | None = None
+        self._leads: Flight[Waits] | None = None
+        self._waits: Flight[Waits] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.answer: jsonrpc.Response | None = None
         """What it has answered so far."""
 
     def ask(self, sent: _Sent) -> None:
-        """Ask it."""
-        self._key = sent.key
+        """Ask memory, wait for whoever asks the member now, or ask it."""
+        self._sent = sent
+        fan, key = self._fan, sent.key
+        if key is not None:
+            loop = fan.asked.exchange.loop
+            store = self._store = fan.store
+            found = store.find(key, loop.time())
+            if found is not None:
+                self.is_over = True
+                fan.take_kept(self.member, found)
+                return
+            self._waits = store.join(key, self)
+            if self._waits is not None:
+                self._timer = loop.call_later(store.limits.wait, self.go_alone)
+                return
+            self._leads = store.begin(key)
         self.start(sent.lines, sent.body)
+
+    # `Waits`.
+
+    def receive(self, kept: Kept) -> None:
+        """Take what another one has fetched."""
+        if self._stop_waiting():
+            self.is_over = True
+            self._fan.take_kept(self.member, Found(kept, 0.0))
+
+    def ask_again(self) -> None:
+        """There is nobody any more who fetches it."""
+        if self._stop_waiting():
+            self.ask(self._sent)
+
+    def go_alone(self) -> None:
+        """Ask the member, whoever else does."""
+        if self._stop_waiting():
+            self.start(self._sent.lines, self._sent.body)
+
+    def _stop_waiting(self) -> bool:
+        waits, self._waits = self._waits, None
+        if waits is None or self._timer is None:
+            return False
+        self._timer.cancel()
+        waits.waiting.pop(self, None)
+        return True
+
+    # `MemberCall`.
+
+    def cancel(self) -> None:
+        """Want no answer any more; those who wait for it ask again."""
+        self._stop_waiting()
+        super().cancel()
+        self._land(None, left=True)
 
     def on_message(self, message: jsonrpc.Response | jsonrpc.Notification) -> None:
         """Take the answer; what was said before it was for nobody."""
@@ -257,7 +312,17 @@ class _Question(MemberCall):
 
     def on_over(self, problem: str | None) -> None:
         """Hand the answer over."""
-        answer = self.answer
-        if answer is not None and answer.result is not None and self._key is not None:
-            self._fan.keep(self._key, self, answer)
-        self._fan.take(self.member, answer, problem)
+        self._land(self._read_kept(), left=False)
+        self._fan.take(self.member, self.answer, problem)
+
+    def _read_kept(self) -> Kept | None:
+        response, answer = self.response, self.answer
+        if self._leads is None or response is None or answer is None or answer.id is None:
+            return None
+        body = jsonrpc.encode({"jsonrpc": "2.0", "id": answer.id, "result": answer.result})
+        return read_kept(response.status, forward_response(response), body, answer.id)
+
+    def _land(self, kept: Kept | None, *, left: bool) -> None:
+        flight, self._leads = self._leads, None
+        if flight is not None:
+            land(self._store, flight, kept, self._fan.asked.exchange.loop, left=left)

@@ -8,22 +8,32 @@ Spec: RFC 9110, 9.2.2.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Final
 
 from mcpost.errors import TooLarge, WireError
 from mcpost.gateway import refusals
+from mcpost.gateway.access_log import Note
+from mcpost.gateway.merging import say_missing
 from mcpost.gateway.upstreams import Endpoint, Group
 from mcpost.http11.call import Call, Outgoing
 from mcpost.http11.encode import HeaderLines
 from mcpost.http11.errors import CallFailed, ConnectFailed, PoolFull
 from mcpost.http11.head import Response
+from mcpost.limits import WireLimits
 from mcpost.wire import jsonrpc
 from mcpost.wire.accept import is_json
 from mcpost.wire.sse import Parser
 
-__all__ = ("MemberCall",)
+__all__ = ("MemberCall", "note_missing")
 
 _EVENTS: Final = b"text/event-stream"
+
+
+def note_missing(note: Note, missing: Mapping[str, str]) -> None:
+    """Let the log say which members have no part in an answer, and why."""
+    if missing:
+        note.verdict = note.verdict._replace(reason=say_missing(missing))
 
 
 class MemberCall(ABC):
@@ -121,7 +131,8 @@ class MemberCall(ABC):
         self.response = response
         kind = response.fields.get(b"content-type", b"")
         if kind.partition(b";")[0].strip().lower() == _EVENTS and response.status == 200:
-            self._parser = Parser()
+            most = self._max_answer
+            self._parser = Parser(WireLimits(max_sse_line=most, max_sse_event=most))
 
     def on_data(self, data: bytes) -> None:
         """Read on."""

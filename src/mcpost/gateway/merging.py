@@ -31,7 +31,15 @@ from mcpost.wire.caching import read_hints
 from mcpost.wire.meta import SERVER_INFO
 from mcpost.wire.versions import MODERN
 
-__all__ = ("LISTS", "UNAVAILABLE", "Part", "merge_discover", "merge_list", "read_cursor")
+__all__ = (
+    "LISTS",
+    "UNAVAILABLE",
+    "Part",
+    "merge_discover",
+    "merge_list",
+    "read_cursor",
+    "say_missing",
+)
 
 UNAVAILABLE: Final = "mcpost/unavailable"
 """Member of a result's `_meta`: which members of the aggregate have no part in it, and why."""
@@ -147,6 +155,11 @@ def merge_discover(parts: Sequence[Part], missing: Mapping[str, str], name: str)
     if instructions:
         merged["instructions"] = "\n\n".join(instructions)
     return _finish(merged, parts, missing, name)
+
+
+def say_missing(missing: Mapping[str, str]) -> str:
+    """Say in one line which members are missing, and why."""
+    return "; ".join(f"member {member!r}: {why}" for member, why in missing.items())
 
 
 def _finish(

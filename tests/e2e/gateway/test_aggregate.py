@@ -418,14 +418,15 @@ async def say_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 @pytest.mark.parametrize("other", [answer_nothing, answer_401, break_off, say_nonsense])
 def test_a_member_that_fails_is_missing_from_a_list_which_says_so(other: Any) -> None:
-    async def scenario() -> tuple[int, Any]:
-        async with one_and(other, wait=0.2) as (raw, _):
+    async def scenario() -> tuple[int, Any, str]:
+        async with one_and(other, wait=0.2) as (raw, gateway):
             answer = await raw.ask(post(body("tools/list"), lines("tools/list")))
-            return raw.status, answer["result"]
+            return raw.status, answer["result"], json.loads(gateway.lines[0])["reason"]
 
-    status, result = run(scenario())
+    status, result, reason = run(scenario())
 
     assert status == 200
+    assert reason.startswith("member 'bad': ")
     assert [each["name"].partition(".")[0] for each in result["tools"]] == ["books"] * 3
     assert list(result["_meta"]["mcpost/unavailable"]) == ["bad"]
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
@@ -538,6 +539,56 @@ def test_the_lists_of_members_may_be_cached() -> None:
     # The second came from memory alone: no connection could be made any more.
     assert 0 < second.pop("ttlMs") <= first.pop("ttlMs")
     assert first == second
+
+
+def test_those_who_list_at_once_ask_each_cached_member_once() -> None:
+    asked: list[str] = []
+    opens = asyncio.Event()
+
+    def slow(name: str) -> Any:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                _, sent = await read_request(reader)
+                asked.append(name)
+                await opens.wait()
+                tools = {"resultType": "complete", "tools": [{"name": name}], "ttlMs": 60_000}
+                result = {**tools, "cacheScope": "public"}
+                message = {"jsonrpc": "2.0", "id": json.loads(sent)["id"], "result": result}
+                data = json.dumps(message).encode()
+                kind = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+                writer.write(b"HTTP/1.1 200 OK\r\n" + kind % len(data) + data)
+
+        return serve
+
+    async def scenario() -> tuple[list[Any], list[str]]:
+        async with (
+            scripted(slow("x")) as first,
+            scripted(slow("y")) as second,
+            opened(policy_for({"a": first, "b": second}, cached=True)) as gateway,
+        ):
+            raws = [
+                Raw(*await asyncio.open_connection("127.0.0.1", gateway.port)) for _ in range(6)
+            ]
+            for number, raw in enumerate(raws):
+                await raw.send(post(body("tools/list", id=number), lines("tools/list")))
+            await until(lambda: len(gateway.running.shared.aggregated.merging) == len(raws))
+            await until(lambda: len(asked) == 2)
+            # The one who asks leaves; another one asks instead.
+            await raws[0].close(reset=True)
+            await until(lambda: len(asked) == 4)
+            opens.set()
+            found = []
+            for raw in raws[1:]:
+                await raw.head()
+                answer = json.loads(await raw.body())
+                found.append((answer["id"], [each["name"] for each in answer["result"]["tools"]]))
+                await raw.close()
+            return found, sorted(asked)
+
+    found, counted = run(scenario())
+
+    assert found == [(number, ["a.x", "b.y"]) for number in range(1, 6)]
+    assert counted == ["x", "x", "y", "y"]
 
 
 # Listening.
@@ -710,6 +761,44 @@ def test_a_listener_that_leaves_ends_the_listens_of_all_members() -> None:
             return there.gateway.running.shared.streams(), len(there.gateway.lines)
 
     assert run(scenario()) == (0, 1)
+
+
+def test_a_slow_listener_makes_the_members_wait_and_misses_nothing() -> None:
+    count, uri = 300, "a:" + "x" * 100_000
+    params = {"uri": uri, "_meta": {SUBSCRIPTION: 7}}
+    note = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
+    event = b"data: %b\n\n" % json.dumps(note).encode()
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + acknowledge(resourceSubscriptions=[uri]))
+        for _ in range(count):
+            writer.write(event)
+            await writer.drain()
+        await reader.read()
+
+    async def scenario() -> tuple[int, int]:
+        async with (
+            scripted(flood) as port,
+            opened(policy_for({"a": port})) as gateway,
+            connect(gateway.port) as raw,
+        ):
+            await raw.send(listen(resourceSubscriptions=[f"a+{uri}"]))
+            await raw.head()
+            await raw.event()
+            (fan,) = gateway.running.shared.aggregated.merging
+            await until(fan.asked.exchange.pending)
+            most = heard = 0
+            while heard < count:
+                most = max(most, fan.asked.exchange.pending())
+                heard += (await raw.event())["params"]["uri"] == f"a+{uri}"
+            return heard, most
+
+    heard, most = run(scenario(), debug=False)
+
+    assert heard == count
+    # Of 30 MB the gateway has held no more than a few of what a socket brings at once.
+    assert most < 3_000_000
 
 
 # The whole way.

@@ -141,7 +141,7 @@ def test_what_is_not_for_all_is_asked_for_each_time(changed: dict[str, Any]) -> 
     [
         (b"200 OK", b"content-type: application/json\r\ncache-control: no-store\r\n"),
         (b"200 OK", b"content-type: application/json\r\nset-cookie: a=b\r\n"),
-        (b"200 OK", b"content-type: application/json\r\nvary: origin, x-tenant\r\n"),
+        (b"200 OK", b"content-type: application/json\r\nvary: origin, Authorization\r\n"),
         (b"200 OK", b"content-type: application/json\r\nvary: *\r\n"),
         (b"200 OK", b"content-type: text/plain\r\n"),
         (b"404 Not Found", b"content-type: application/json\r\n"),
@@ -212,6 +212,8 @@ def test_credentials_that_go_to_the_upstream_are_never_in_a_shared_entry() -> No
         ),
         pytest.param(ask_list(("accept-language", "de")), id="language"),
         pytest.param(ask_list(("origin", "https://a.example")), id="origin"),
+        pytest.param(ask_list(("x-tenant", "a")), id="a header that nobody knows"),
+        pytest.param(post(body("tools/list"), lines("tools/list", host="evil")), id="host"),
         pytest.param(post(body("tools/list"), lines("tools/list"), "/mcp?tenant=a"), id="query"),
         pytest.param(ask_list(**{"example.com/tenant": "a"}), id="a field of its own"),
     ],
@@ -225,9 +227,11 @@ def test_the_trace_and_the_order_of_members_are_not() -> None:
     message = json.loads(body("tools/list"))
     turned = json.dumps(dict(reversed(message.items())), indent=2).encode()
 
-    said, _ = ask_each(ask_list(), traced, post(turned, lines("tools/list")))
+    on_the_way = ask_list(("x-request-id", "5"), ("traceparent", "x"), ("via", "1.1 a"))
 
-    assert said == [MISS, HIT, HIT]
+    said, _ = ask_each(ask_list(), traced, on_the_way, post(turned, lines("tools/list")))
+
+    assert said == [MISS, HIT, HIT, HIT]
 
 
 @pytest.mark.req("H-07/G")
