@@ -25,7 +25,7 @@ from mcpost.gateway.door import Door
 from mcpost.gateway.hops import forward_response
 from mcpost.gateway.upstreams import Endpoint, Group
 from mcpost.http11.call import Call, CallState, Outgoing
-from mcpost.http11.encode import Encoded, HeaderLines, encode_request, encode_response
+from mcpost.http11.encode import Encoded, HeaderLines, encode_passed_on, encode_response
 from mcpost.http11.errors import CallFailed, ConnectFailed, PoolFull
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.exchange import State as AnswerState
@@ -69,7 +69,8 @@ class Forward:
         note: What the log will say of it.
         ended: Told once, at the end.
         shard: The endpoint to begin with; `None` lets them take turns.
-        heads: What was made of `lines` before, by target; more is added.
+        heads: What was made of `lines` before, by target; more is added. Where it is given, the
+            lines are those of a head that was read, and `forward_request` has made them.
     """
 
     __slots__ = (
@@ -155,8 +156,7 @@ class Forward:
         if self._heads is not None:
             head = self._heads.get(target)
             if head is None:
-                # As a list, so that nobody else remembers it.
-                head = self._heads[target] = encode_request(method, target, [*self._lines])
+                head = self._heads[target] = encode_passed_on(method, target, self._lines)
         outgoing = Outgoing(method, target, self._lines, body, length, head)
         endpoint.running += 1
         try:

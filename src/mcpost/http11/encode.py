@@ -23,6 +23,7 @@ __all__ = (
     "Encoded",
     "HeaderLines",
     "encode_chunk",
+    "encode_passed_on",
     "encode_request",
     "encode_response",
 )
@@ -111,10 +112,33 @@ def encode_request(method: bytes, target: bytes, headers: HeaderLines) -> Encode
 
 
 def _encode_request(method: bytes, target: bytes, headers: HeaderLines) -> Encoded:
+    return _with_fields(_encode_line(method, target), headers)
+
+
+@functools.lru_cache(maxsize=256)
+def _encode_line(method: bytes, target: bytes) -> bytes:
     first = b"%b %b HTTP/1.1\r\n" % (method, target)
     if not REQUEST_LINE.fullmatch(first):
         raise Misuse("this is no method, or no request target")
-    return _with_fields(first, headers)
+    return first
+
+
+def encode_passed_on(method: bytes, target: bytes, headers: HeaderLines) -> Encoded:
+    """Encode the head of a request from lines that were read from another one.
+
+    They are not looked at again, so it is for those alone that the parser has let through.
+
+    Args:
+        method: A token.
+        target: Visible ASCII without a fragment.
+        headers: Header lines, names in lower case; none that frames the body, no `connection` and
+            no `host`.
+
+    Raises:
+        Misuse: Bytes that are no method or no target.
+    """
+    lines = b"".join([b"%b: %b\r\n" % line for line in headers])
+    return Encoded(_encode_line(method, target) + lines, False, False, False)
 
 
 _remembered_request = functools.lru_cache(maxsize=512)(_encode_request)
