@@ -53,6 +53,8 @@ def check(policy: File) -> None:
     for warned in found.warnings:
         print(f"{policy}:{warned.line}: warning: {warned.key} {warned.message}")
     counts = f"{len(found.rules)} rules, {len(found.upstreams)} upstreams"
+    if found.aggregates:
+        counts += f", {len(found.aggregates)} aggregates"
     print(f"{policy}: {counts}; what no rule decides is {_PAST[found.default]}")
 
 

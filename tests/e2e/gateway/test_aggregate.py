@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
+from random import Random
 from typing import Annotated, Any
 
 import pytest
@@ -589,6 +591,96 @@ def test_those_who_list_at_once_ask_each_cached_member_once() -> None:
 
     assert found == [(number, ["a.x", "b.y"]) for number in range(1, 6)]
     assert counted == ["x", "x", "y", "y"]
+
+
+def test_a_member_whose_part_is_longer_than_may_be_is_missing() -> None:
+    async def scenario() -> Any:
+        async with two(max_answer=100) as there:
+            answer = await there.raw.ask(post(body("tools/list"), lines("tools/list")))
+            return answer["error"]["message"]
+
+    assert run(scenario()).count("its answer is too long") == 2
+
+
+@pytest.mark.req("T-15/G")
+def test_cut_at_random_nothing_runs_twice_and_nothing_is_left_behind() -> None:
+    random = Random(5)
+    ran: Counter[str] = Counter()
+
+    async def scenario() -> tuple[Counter[str], list[int]]:
+        async with two(cached=True) as there:
+            for server in there.servers.values():
+
+                @server.tool
+                async def note(key: str) -> str:
+                    ran[key] += 1
+                    await asyncio.sleep(0)
+                    return key
+
+            port, shared = there.gateway.port, there.gateway.running.shared
+
+            async def one(number: int) -> None:
+                async with connect(port) as raw:
+                    key = str(number)
+                    sent = random.choice(
+                        [
+                            post(
+                                body(
+                                    "tools/call",
+                                    {"name": "maps.note", "arguments": {"key": key}},
+                                ),
+                                lines("tools/call", "maps.note"),
+                            ),
+                            post(body("tools/list", id=number), lines("tools/list")),
+                            post(body("server/discover"), lines("server/discover")),
+                            listen(number, toolsListChanged=True),
+                        ]
+                    )
+                    cut = random.random() < 0.5
+                    await raw.send(sent[: random.randrange(len(sent))] if cut else sent)
+                    if not cut:
+                        for _ in range(random.randrange(4)):
+                            await asyncio.sleep(0)
+                    await raw.close(reset=random.random() < 0.5)
+
+            for start in range(0, 600, 30):
+                if start == 300:
+                    assert there.gateway.running.reload()
+                await asyncio.gather(*(one(start + each) for each in range(30)))
+            await until(lambda: not shared.running and not shared.aggregated.merging)
+            groups = shared.generation.groups.values()
+            left = [group.endpoints[0].running for group in groups]
+            return ran, [*left, len(shared.cached.store._flights)]
+
+    counted, left = run(scenario(), 120, debug=False)
+
+    assert counted
+    assert set(counted.values()) == {1}
+    assert left == [0, 0, 0]
+
+
+def test_a_policy_that_is_read_again_drops_no_listen() -> None:
+    async def scenario() -> str:
+        policies: list[Policy] = []
+        servers = {name: make_server(name) for name in ("books", "maps", "more")}
+        async with contextlib.AsyncExitStack() as stack:
+            ports = {n: await stack.enter_async_context(served(s)) for n, s in servers.items()}
+            policies.append(policy_for({"books": ports["books"], "maps": ports["maps"]}))
+            gateway = await stack.enter_async_context(opened(lambda: policies[-1]))
+            raw = await stack.enter_async_context(connect(gateway.port))
+            await raw.send(listen(toolsListChanged=True))
+            await raw.head()
+            await raw.event()
+            policies.append(policy_for({"more": ports["more"]}))
+            assert gateway.running.reload()
+            servers["maps"].notify_tools_changed()
+            heard: str = (await raw.event())["method"]
+            other = await stack.enter_async_context(connect(gateway.port))
+            names = (await other.ask(post(body("tools/list"), lines("tools/list"))))["result"]
+            assert {each["name"].partition(".")[0] for each in names["tools"]} == {"more"}
+            return heard
+
+    assert run(scenario()) == "notifications/tools/list_changed"
 
 
 # Listening.

@@ -202,6 +202,12 @@ def test_an_aggregate_stands_where_an_upstream_would() -> None:
             id="twice",
         ),
         pytest.param(
+            "[aggregates.a.members]\n" + "".join(f"m{n} = 'books'\n" for n in range(33)),
+            "aggregates.a.members",
+            "32 members",
+            id="many",
+        ),
+        pytest.param(
             "[aggregates.books.members]\nb = 'books'\n", "aggregates.books", "upstream", id="taken"
         ),
         pytest.param(
