@@ -170,6 +170,26 @@ def test_a_new_policy_holds_for_new_requests_and_drops_no_stream() -> None:
     assert run(scenario()) == (403, 200, True)
 
 
+def test_what_was_decided_on_a_head_ends_with_its_policy() -> None:
+    policies: list[Policy] = []
+
+    async def scenario() -> list[int]:
+        async with small() as port:
+            allowed, denied = allow_all(port), allow_all(port, default="deny")
+            policies.append(allowed)
+            async with opened(lambda: policies[-1]) as gateway, connect(gateway.port) as raw:
+                found = []
+                for policy in (allowed, denied, allowed):
+                    policies.append(policy)
+                    assert gateway.running.reload()
+                    for _ in range(2):
+                        await raw.ask(call("add", {"a": 1, "b": 1}))
+                        found.append(raw.status)
+                return found
+
+    assert run(scenario()) == [200, 200, 403, 403, 200, 200]
+
+
 def test_a_broken_policy_changes_nothing_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
     policies: list[Policy] = []
 
