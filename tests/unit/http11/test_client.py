@@ -16,7 +16,7 @@ from mcpost.http11.errors import (
     Misuse,
     TimedOut,
 )
-from mcpost.http11.head import Response
+from mcpost.http11.head import KnownResponses, Response
 from mcpost.http11.hub import Hub
 from mcpost.http11.limits import PoolLimits
 from mcpost.http11.pool import Pool, Upstream
@@ -200,6 +200,21 @@ def test_a_head_that_comes_again_is_read_once() -> None:
         heads.append(receiver.head)
 
     assert heads[0] is heads[1]
+
+
+def test_few_heads_and_short_ones_are_kept() -> None:
+    known = KnownResponses()
+    heads = [b"HTTP/1.1 200 OK\r\nx: %d\r\n\r\n" % number for number in range(2000)]
+    response = Response(200, 1)
+    response.fields = {}
+
+    for head in heads:
+        known.put(head, response)
+    known.put(heads[0] + b"x" * 1024, response)
+
+    assert known.get(heads[-1]) is response
+    assert sum(known.get(head) is not None for head in heads) <= 512
+    assert known.get(heads[0] + b"x" * 1024) is None
 
 
 @pytest.mark.parametrize("secret", [b"Set-Cookie: a=b", b"Mcp-Session-Id: s"])
