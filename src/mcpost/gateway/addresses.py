@@ -26,6 +26,7 @@ __all__ = (
     "join_uri",
     "prefix_message",
     "readdress",
+    "split_address",
     "split_name",
     "split_uri",
 )
@@ -70,6 +71,11 @@ def split_uri(uri: str, members: Collection[str]) -> Address:
         InvalidParams: -32602; it begins with no member's prefix.
     """
     return _split(uri, "+", "URI", members)
+
+
+def split_address(method: str, text: str, members: Collection[str]) -> Address:
+    """Read what a method that carries `Mcp-Name` names; raises as the two above."""
+    return (split_uri if method == "resources/read" else split_name)(text, members)
 
 
 def _split(text: str, mark: str, kind: str, members: Collection[str]) -> Address:

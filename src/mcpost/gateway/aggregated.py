@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from mcpost.errors import InvalidParams, InvalidRequest, MethodNotFound, WireError
 from mcpost.gateway import refusals
 from mcpost.gateway.access_log import Note
-from mcpost.gateway.addresses import Address, readdress, split_name, split_uri
+from mcpost.gateway.addresses import readdress, split_address, split_name, split_uri
 from mcpost.gateway.cached import Asked, Cached
 from mcpost.gateway.fan_in import FanIn
 from mcpost.gateway.fan_out import FanOut
@@ -32,7 +32,6 @@ from mcpost.gateway.merging import LISTS
 from mcpost.gateway.policy import Aggregate
 from mcpost.gateway.routed import Routed
 from mcpost.wire import jsonrpc
-from mcpost.wire.fields import encode_value
 from mcpost.wire.mirror import NAMED
 
 __all__ = ("Aggregated",)
@@ -40,7 +39,6 @@ __all__ = ("Aggregated",)
 _DISCOVER: Final = "server/discover"
 _LISTEN: Final = "subscriptions/listen"
 _COMPLETE: Final = "completion/complete"
-_READ: Final = "resources/read"
 
 
 class _Way(NamedTuple):
@@ -49,8 +47,6 @@ class _Way(NamedTuple):
     member: str
     changed: dict[str, Any]
     """The parameters that are otherwise there."""
-    name: str | None = None
-    """Value of `Mcp-Name` there."""
 
 
 class Aggregated:
@@ -81,10 +77,15 @@ class Aggregated:
         """Listens that are open now."""
         return sum(isinstance(each, FanIn) and each.is_open for each in self.merging)
 
-    def serve(self, aggregate: Aggregate, asked: Asked) -> None:
-        """Answer, now or later, a request whose headers and body are known to agree."""
-        message = jsonrpc.decode_message(asked.body)
-        if not isinstance(message, jsonrpc.Request):
+    def serve(self, aggregate: Aggregate, asked: Asked, message: jsonrpc.Request | None) -> None:
+        """Answer, now or later, a request whose headers and body are known to agree.
+
+        Args:
+            aggregate: The aggregate that it is for.
+            asked: The request.
+            message: Its body, read; `None` for a notification.
+        """
+        if message is None:
             self._refuse(asked, None, 400, InvalidRequest("nobody here takes this notification"))
             return
         method = message.method
@@ -125,10 +126,9 @@ class Aggregated:
         way = _find_way(message, aggregate)
         upstream = aggregate.members[way.member]
         generation, note = asked.generation, asked.note
-        lines = generation.lines(asked.request, upstream)
-        if way.name is not None:
-            name = encode_value(way.name).encode("ascii")
-            lines = [(b"mcp-name", name) if line[0] == b"mcp-name" else line for line in lines]
+        # What the head names was found there before, with the lines that it leads to.
+        is_named = message.method in NAMED
+        lines = asked.lines if is_named else generation.lines(asked.request, upstream)
         note.verdict = note.verdict._replace(upstream=upstream)
         forward = Routed(
             asked.exchange,
@@ -137,6 +137,7 @@ class Aggregated:
             lines=lines,
             note=note,
             ended=self._ended,
+            heads=asked.heads if is_named else None,
         )
         forward.route(message.method, way.member, aggregate.max_answer)
         self._running.add(forward)
@@ -163,9 +164,8 @@ def _find_way(message: jsonrpc.Request, aggregate: Aggregate) -> _Way:
             return _Way(found.member, {"ref": {**ref, "uri": found.local}})
         raise InvalidParams('"ref" has to be a reference to a prompt or to a resource')
     place = NAMED[method]
-    split: Callable[..., Address] = split_uri if method == _READ else split_name
-    found = split(_text(params, place, place), members)
-    return _Way(found.member, {place: found.local}, found.local)
+    found = split_address(method, _text(params, place, place), members)
+    return _Way(found.member, {place: found.local})
 
 
 def _text(holder: Any, key: str, place: str) -> str:

@@ -11,6 +11,7 @@ Spec: server/utilities/caching, "Cache Key", "Cache Scope Field" (F-05); RFC 911
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -90,29 +91,45 @@ def key_of(
         return None
     if not jsonrpc.says_all(body, _encode_whole(message)):
         return None
+    # Of one list of lines after the other comes the same; what has a secret in it is a list.
+    head = _remembered(lines) if isinstance(lines, tuple) else _read_head(lines)
+    if head is None or (head.has_credentials and not known):
+        return None
+    said = {name: value for name, value in meta.items() if name not in TRACE_KEYS}
+    parts = (
+        [*place],
+        head.has_credentials,
+        query.decode("latin-1"),
+        message.method,
+        {**params, "_meta": said},
+    )
+    return hashlib.sha256(head.said + _encode_sorted(parts)).digest()
+
+
+class _Head(NamedTuple):
+    """What the lines of a request have to do with its key."""
+
+    has_credentials: bool
+    said: bytes
+    """As JSON."""
+
+
+def _read_head(lines: _Lines) -> _Head | None:
+    """Read the lines; `None` where their client takes no kept answer."""
     fields = _gather(lines)
     if not parse_accept(fields.get(b"accept", ())).json:
         return None
     if not _UNSHARED.isdisjoint(_tokens(fields.get(b"cache-control", ()))):
         return None
-    with_credentials = not CREDENTIALS.isdisjoint(fields)
-    if with_credentials and not known:
-        return None
-    said = {name: value for name, value in meta.items() if name not in TRACE_KEYS}
-    said_in_head = {
+    said = {
         name.decode("latin-1"): [each.decode("latin-1") for each in values]
         for name, values in fields.items()
         if name not in _UNKEYED
     }
-    parts = [
-        [*place],
-        with_credentials,
-        query.decode("latin-1"),
-        said_in_head,
-        message.method,
-        {**params, "_meta": said},
-    ]
-    return hashlib.sha256(_encode_sorted(parts)).digest()
+    return _Head(not CREDENTIALS.isdisjoint(fields), _encode_sorted(said))
+
+
+_remembered = functools.lru_cache(maxsize=256)(_read_head)
 
 
 _ROUNDS: Final = frozenset({"inputResponses", "requestState"})

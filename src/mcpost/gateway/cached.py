@@ -27,7 +27,7 @@ from mcpost.gateway.cacheable import Kept, is_for_all, key_of, read_kept, write_
 from mcpost.gateway.door import Door
 from mcpost.gateway.forward import End, Forward
 from mcpost.gateway.hops import forward_response
-from mcpost.http11.encode import HeaderLines
+from mcpost.http11.encode import Encoded, HeaderLines
 from mcpost.http11.head import Request, Response
 from mcpost.limits import CacheLimits
 from mcpost.wire import jsonrpc
@@ -99,6 +99,8 @@ class Asked(NamedTuple):
     """What goes to the upstream."""
     note: Note
     body: bytes
+    heads: dict[bytes, Encoded] | None = None
+    """What was made of the lines before; see `Forward`."""
 
 
 def may_ask(generation: Generation, upstream: str | None, method: str | None, length: int) -> bool:
@@ -144,16 +146,17 @@ class Cached:
         else:
             self.store = SharedCache(limits)
 
-    def serve(self, asked: Asked) -> bool:
+    def serve(self, asked: Asked, message: jsonrpc.Request) -> bool:
         """Answer, now or later, a request whose headers and body are known to agree.
+
+        Args:
+            asked: The request.
+            message: Its body, read.
 
         Returns:
             Whether it does; if not, the answer depends on more than the cache may know.
         """
-        message = jsonrpc.decode_message(asked.body)
         facts, verdict = asked.note.facts, asked.note.verdict
-        if facts.inspected or not isinstance(message, jsonrpc.Request):
-            return False
         named = asked.generation.policy.upstreams[verdict.upstream or ""]
         key = key_of(
             message,
@@ -213,6 +216,7 @@ class Cached:
             note=asked.note,
             ended=ended,
             shard=generation.shard(verdict),
+            heads=asked.heads,
         )
         self._running.add(forward)
         return forward

@@ -12,11 +12,12 @@ import ssl
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from mcpost.errors import UsageError
+from mcpost.errors import InvalidParams, UsageError
+from mcpost.gateway.addresses import split_address
 from mcpost.gateway.decide import Facts, Verdict, decide, read_facts, refuse_legacy
 from mcpost.gateway.hops import Hop, forward_request
 from mcpost.gateway.match import is_remembered
-from mcpost.gateway.policy import Listener, Policy
+from mcpost.gateway.policy import Aggregate, Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
 from mcpost.gateway.settings import GatewaySettings
 from mcpost.gateway.upstreams import Endpoint, Group
@@ -24,6 +25,8 @@ from mcpost.http11.encode import Encoded, HeaderLines
 from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
 from mcpost.http11.pool import Upstream
+from mcpost.wire.fields import encode_value
+from mcpost.wire.mirror import NAMED
 
 __all__ = ("Decided", "Generation", "Plan")
 
@@ -116,9 +119,12 @@ class Generation:
         verdict = self._judge(facts, listener)
         if verdict.action != "allow" or verdict.upstream is None:
             return Plan(facts, verdict)
-        if verdict.upstream in self.policy.aggregates:
-            # Each member has lines of its own, and none knows an earlier revision's sessions.
-            return Plan(facts, refuse_legacy(facts) if facts.inspected else verdict)
+        aggregate = self.policy.aggregates.get(verdict.upstream)
+        if aggregate is not None:
+            # No member knows an earlier revision's session with another one.
+            if facts.inspected:
+                return Plan(facts, refuse_legacy(facts))
+            return Plan(facts, verdict, self._routed_lines(request, facts, aggregate), {})
         return Plan(facts, verdict, self.lines(request, verdict.upstream), {})
 
     def _judge(self, facts: Facts, listener: Listener) -> Verdict:
@@ -178,6 +184,19 @@ class Generation:
         lines = forward_request(request, self._hops[upstream])
         # The engine remembers what it has encoded of a tuple; it shall keep no secret.
         return lines if _SECRETS.isdisjoint(request.fields) else [*lines]
+
+    def _routed_lines(self, request: Request, facts: Facts, aggregate: Aggregate) -> HeaderLines:
+        """Write the lines that go to the member that a head names; none where it names none."""
+        if facts.method not in NAMED or facts.name is None:
+            return ()
+        try:
+            found = split_address(facts.method, facts.name, aggregate.members)
+        except InvalidParams:
+            return ()
+        name = (b"mcp-name", encode_value(found.local).encode("ascii"))
+        lines = self.lines(request, aggregate.members[found.member])
+        routed = [name if line[0] == b"mcp-name" else line for line in lines]
+        return tuple(routed) if isinstance(lines, tuple) else routed
 
     def _down(self) -> frozenset[str]:
         return frozenset(

@@ -161,6 +161,7 @@ class Gateway(Application[Door]):
         """Decide with the body, which has been read; then forward or refuse."""
         generation, plan = exchange.generation, exchange.plan
         verdict = plan.verdict
+        message = None
         if verdict.action == "inspect":
             plan = self._inspect(request, body, generation, plan)
         elif verdict.action == "allow" and (
@@ -168,19 +169,19 @@ class Gateway(Application[Door]):
             or verdict.upstream in generation.policy.aggregates
             or may_ask(generation, verdict.upstream, plan.facts.method, len(body))
         ):
-            plan = _compare(request, body, plan)
+            plan, message = _compare(request, body, plan)
         note = self._admit(request, exchange, plan, body)
         if note is None:
             return
         upstream = plan.verdict.upstream
         aggregate = generation.policy.aggregates.get(upstream or "")
         if aggregate is not None:
-            asked = Asked(exchange, request, generation, (), note, body)
-            self._shared.aggregated.serve(aggregate, asked)
+            asked = Asked(exchange, request, generation, plan.lines, note, body, plan.heads)
+            self._shared.aggregated.serve(aggregate, asked, message)
             return
-        if may_ask(generation, upstream, plan.facts.method, len(body)):
-            asked = Asked(exchange, request, generation, plan.lines, note, body)
-            if self._shared.cached.serve(asked):
+        if message is not None and may_ask(generation, upstream, message.method, len(body)):
+            asked = Asked(exchange, request, generation, plan.lines, note, body, plan.heads)
+            if self._shared.cached.serve(asked, message):
                 return
         self._forward(request, exchange, generation, plan, note).send(body)
 
@@ -310,17 +311,15 @@ def _refuse(facts: Facts, error: WireError) -> Plan:
     return Plan(facts, Verdict("refuse", status=400, reason=error.message, error=error))
 
 
-def _compare(request: Request, body: bytes, plan: Plan) -> Plan:
-    """Compare the headers with the body, for servers that do not."""
+def _compare(request: Request, body: bytes, plan: Plan) -> tuple[Plan, jsonrpc.Request | None]:
+    """Compare the headers with the body; gives what was read, if it is a request that agrees."""
     try:
         message = jsonrpc.decode_message(body)
         if isinstance(message, jsonrpc.Notification):
-            asked = jsonrpc.Request(0, message.method, message.params)
             if plan.facts.method == message.method:
-                return plan
+                return plan, None
             raise InvalidRequest("Header mismatch: Mcp-Method is not the method of the body")
-        asked = message
-        problem = check_agreement(request.headers, asked, parse_meta(asked), lambda _: None)
+        problem = check_agreement(request.headers, message, parse_meta(message), lambda _: None)
     except WireError as error:
-        return _refuse(plan.facts, error)
-    return plan if problem is None else _refuse(plan.facts, problem)
+        return _refuse(plan.facts, error), None
+    return (plan, message) if problem is None else (_refuse(plan.facts, problem), None)
