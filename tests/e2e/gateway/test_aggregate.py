@@ -382,6 +382,64 @@ def test_a_longer_answer_than_may_be_held_passes_as_it_is() -> None:
     assert run(scenario())["content"][0]["uri"] == "doc://one"
 
 
+def call_of(name: str) -> bytes:
+    return post(body("tools/call", {"name": name}), lines("tools/call", name))
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_events_of_any_server_pass_as_they_come_and_links_in_them_are_prefixed(end: bytes) -> None:
+    link = {"type": "resource_link", "uri": "doc://one", "name": "one"}
+    result = {"jsonrpc": "2.0", "id": 7, "result": {"content": [link]}}
+    first = b": here" + end + end + b"id: 5" + end + b'data: {"a":1}' + end + end
+    last = b"event: message" + end + b"data: " + json.dumps(result).encode() + end + end
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + first)
+        await seen.wait()
+        # In pieces of which none is an event.
+        for place in range(0, len(last), 50):
+            writer.write(last[place : place + 50])
+            await writer.drain()
+
+    async def scenario() -> tuple[bytes, bytes]:
+        async with one_and(serve) as (raw, _):
+            await raw.send(call_of("bad.x"))
+            await raw.head()
+            while len(raw._chunks) < len(first):
+                await raw._chunk()
+            begun, raw._chunks = raw._chunks, b""
+            seen.set()
+            return begun, await raw.body()
+
+    seen = asyncio.Event()
+    begun, rest = run(scenario())
+
+    assert begun == first
+    assert b'"uri":"bad+doc://one"' in rest
+    assert rest.startswith(b"data: ")
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
+def test_a_member_that_breaks_off_is_never_taken_for_one_that_is_done(kind: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n" % kind
+        writer.write(head + b"9\r\ndata: {}\n\r\n")
+
+    async def scenario() -> int:
+        async with one_and(serve) as (raw, _):
+            await raw.send(call_of("bad.x"))
+            status = await raw.head()
+            if kind == b"application/json":
+                return status
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await raw.body()
+            return 0
+
+    assert run(scenario()) == (502 if kind == b"application/json" else 0)
+
+
 # Members that fail.
 
 
