@@ -534,6 +534,21 @@ def test_a_member_without_a_method_has_an_empty_part() -> None:
     assert (result["cacheScope"], "mcpost/unavailable" in result["_meta"]) == ("public", False)
 
 
+def test_a_member_may_answer_a_list_with_a_stream_and_forget_to_end_it() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        note = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}\n\n'
+        answer = {"jsonrpc": "2.0", "id": 7, "result": {"tools": [{"name": "x"}]}}
+        writer.write(HEAD + note + b"data: %b\n\n" % json.dumps(answer).encode())
+        await reader.read()
+
+    async def scenario() -> Any:
+        async with one_and(serve, wait=0.2, strict=True) as (raw, _):
+            return await raw.ask(post(body("tools/list"), lines("tools/list")))
+
+    assert run(scenario())["result"]["tools"][-1] == {"name": "bad.x"}
+
+
 @pytest.mark.req("T-15/G")
 def test_a_client_that_leaves_ends_what_members_were_asked() -> None:
     left = 0
