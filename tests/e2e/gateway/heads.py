@@ -41,6 +41,13 @@ class Sent(NamedTuple):
 NAMES = st.sampled_from(
     [b"search", b"searching", b"o.en", b"open", b"admin.x", b"a.secret", b"a,b", b"xa,b y"]
     + [b"a, b", b"by-shard", b"by-name", b"file:///a/b", b"", b"=?base64?c2VhcmNo?=", b"few"]
+    + [b"=?base64??=", b"=?base64?YQ==?=", b"=?base64?YR==?=", b"=?base64?YQ=?=", b"=?base64?===?="]
+    + [
+        b"=?base64?YWE=?=",
+        b"=?base64?YWF=?=",
+        b"=?base64?Y-E=?=",
+        b"=?base64?Y" + b"WFh" * 3000 + b"?=",
+    ]
     + [b"=?base64?=", b"s\xe9", b"a\tb", b"search\xff", b"x" * 8192, b"x" * 8193, b"y" * 20000]
     + [b"=?base64?admin", b"Admin", b"\xe6\x97\xa5", b"admin%2ex", b"search\\", b'se"arch', b"$h"]
 )

@@ -166,6 +166,7 @@ audience = true
 @example(sent=Sent([VERSION, CALL, (b"mcp-name", b"admin\t")]))
 @example(sent=Sent([VERSION, CALL, (b"mcp-name", b"none"), (b"mcp-param-size", b"\t42")]))
 def test_the_gateway_and_the_engines_give_one_verdict(site: Site, sent: Sent) -> None:
+    event(expect(site.policy, sent).action)
     for kind, caller in site.callers.items():
         reply = caller.send(sent.lines, method=sent.method, target=sent.target)
         # Envoy takes away what `Connection` names, and decides on what is left.
@@ -177,10 +178,8 @@ def test_the_gateway_and_the_engines_give_one_verdict(site: Site, sent: Sent) ->
 def check_verdict(site: Site, kind: str, reply: Reply, sent: Sent) -> None:
     """The answer is the verdict's, or a refusal where an engine is known to be stricter."""
     verdict = expect(site.policy, sent)
-    event(verdict.action)
     is_read = verdict.status not in (404, 405)
     if kind != "gateway" and is_read and is_stricter(kind, site.policy, sent):
-        event(f"stricter: {kind}")
         assert (reply.status, reply.served_by) == (400, None), (kind, reply)
         return
     assert reply.status == verdict.status, (kind, verdict, reply)
@@ -227,3 +226,71 @@ def check_shard(site: Site, kind: str, reply: Reply, sent: Sent, verdict: Verdic
     assert reply.served_by is not None
     place = (kind, rule.id, key)
     assert site.endpoint_of.setdefault(place, reply.served_by) == reply.served_by
+
+
+# What no client sends, and who wants to get past a rule may.
+
+HEAD = b"POST /mcp HTTP/1.1\r\nhost: gateway\r\n"
+CALLS = b"mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n"
+EMPTY = b"content-length: 0\r\n\r\n"
+ODD = {
+    "blank before the colon": HEAD + CALLS + b"mcp-name : admin\r\nmcp-name: x\r\n" + EMPTY,
+    "folded": HEAD + CALLS + b"mcp-name: x\r\n admin\r\n" + EMPTY,
+    "folded at once": HEAD + CALLS + b"mcp-name:\r\n admin\r\n" + EMPTY,
+    "nul": HEAD + CALLS + b"mcp-name: admin\0\r\n" + EMPTY,
+    "vertical tab": HEAD + CALLS + b"mcp-name: \x0badmin\r\n" + EMPTY,
+    "next line": HEAD + CALLS + b"mcp-name: \x85admin\r\n" + EMPTY,
+    "carriage return": HEAD + CALLS + b"mcp-name: x\rmcp-name: admin\r\n" + EMPTY,
+    "line feeds": (HEAD + CALLS + b"mcp-name: admin\r\n" + EMPTY).replace(b"\r\n", b"\n"),
+    "underscore": HEAD + CALLS + b"mcp_name: admin\r\nmcp-name: x\r\n" + EMPTY,
+    "no colon": HEAD + CALLS + b"mcp-name\r\nmcp-name: admin\r\n" + EMPTY,
+    "absolute form": b"POST http://gateway/mcp HTTP/1.1\r\nhost: gateway\r\n"
+    + CALLS
+    + b"mcp-name: admin\r\n"
+    + EMPTY,
+    "two hosts": HEAD + b"host: other\r\n" + CALLS + b"mcp-name: x\r\n" + EMPTY,
+    "two lengths": HEAD + CALLS + b"mcp-name: x\r\ncontent-length: 5\r\n" + EMPTY + b"hello",
+    "length and chunks": HEAD
+    + CALLS
+    + b"mcp-name: x\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n",
+    "many lines": HEAD + CALLS + b"a: b\r\n" * 200 + b"mcp-name: admin\r\n" + EMPTY,
+    "lower-case method": b"post" + HEAD[4:] + CALLS + b"mcp-name: admin\r\n" + EMPTY,
+    "an earlier HTTP": HEAD.replace(b"1.1", b"1.0") + CALLS + b"mcp-name: admin\r\n" + EMPTY,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+}
+
+
+@pytest.mark.req("H-13/G", "T-22/G")
+@pytest.mark.parametrize("name", ODD)
+def test_odd_bytes_lead_nobody_past_a_rule(site: Site, name: str) -> None:
+    for kind, caller in site.callers.items():
+        caller.close()
+        try:
+            reply = caller.send_raw(ODD[name])
+        except (AssertionError, ConnectionError):
+            continue  # closed without an answer
+        finally:
+            caller.close()
+        if reply.served_by is None:
+            assert reply.status >= 400, kind
+            continue
+        again = decide(site.policy, read_facts(reply.saw))
+        assert (again.action, again.upstream) == ("allow", site.upstream_of[reply.served_by]), kind
+
+
+def test_encoded_bytes_that_are_no_text_are_the_servers_to_refuse(site: Site) -> None:
+    """No rule reads the name: the engines send it on as it is, the gateway has looked at it."""
+    sent = Sent([VERSION, CALL, (b"mcp-name", b"=?base64?/w==?="), (b"mcp-param-size", b"8")])
+    reads = any(rule.names for rule in site.policy.rules)
+    for kind, caller in site.callers.items():
+        reply = caller.send(sent.lines)
+        assert reply.status == (400 if reads or kind == "gateway" else 200), kind
+        assert reply.served_by is None or sent.lines[2] in reply.saw
+
+
+@pytest.mark.req("T-22/G")
+def test_a_second_request_of_a_connection_is_decided_on_by_itself(site: Site) -> None:
+    for kind, caller in site.callers.items():
+        for name in (b"search", b"admin.x") * 2:
+            sent = Sent([VERSION, CALL, (b"mcp-name", name)])
+            check_verdict(site, kind, caller.send(sent.lines), sent)

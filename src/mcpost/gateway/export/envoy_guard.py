@@ -58,14 +58,22 @@ local function is_sentinel(value)
   return value:sub(1, 9) == "=?base64?" and value:sub(-2) == "?="
 end
 
+-- Canonical Base64; whether it is UTF-8 is left to the server.
+local function is_base64(payload)
+  if #payload % 4 ~= 0 or not payload:find("^[%w+/]*=?=?$") then return false end
+  if payload:sub(-2) == "==" then return payload:sub(-3, -3):find("[AQgw]") ~= nil end
+  return payload:sub(-1) ~= "=" or payload:sub(-2, -2):find("[AEIMQUYcgkosw048]") ~= nil
+end
+
 local function problem_of(headers, name, is_read)
   local value = headers:get(name)
   if value == nil then return nil end
   if headers:getNumValues(name) > 1 then return name .. " stands twice" end
   if #value > LIMIT then return name .. " is too long" end
   if value:find("[^\9\32-\126]") then return name .. " is malformed" end
-  if is_read and is_sentinel(value) then
-    return name .. " is encoded, and rules here compare it as it is"
+  if is_sentinel(value) then
+    if is_read then return name .. " is encoded, and rules here compare it as it is" end
+    if #value < 11 or not is_base64(value:sub(10, -3)) then return name .. " is malformed" end
   end
   if NUMBERS[name] and value:find("^-?%d") and value ~= "0" and not value:find("^-?[1-9]%d*$") then
     return name .. " is a number that is not written plainly"

@@ -98,22 +98,9 @@ def to_nginx(policy: Policy, settings: ExportSettings | None = None) -> str:
 
 def _check_rule(policy: Policy, rule: Rule) -> None:
     check_rule(policy, rule, "nginx")
+    _check_conditions(policy, rule)
     if len(_body(rule.message)) > LONGEST:
         cannot(policy, rule, "nginx", f"its message is longer than {LONGEST} bytes")
-    for header in rule.reads:
-        if not _HEADER.fullmatch(header):
-            cannot(policy, rule, "nginx", f"it has no variable for {header.decode()!r}")
-    for test in rule.params:
-        if not test.values or "" in test.values:
-            cannot(policy, rule, "nginx", "it cannot tell an absent header from an empty one")
-    if any(pattern.text == "" for pattern in rule.names):
-        cannot(policy, rule, "nginx", "it cannot tell an absent header from an empty one")
-    values = [pattern.text for pattern in rule.names]
-    values += [value for test in rule.params for value in test.values]
-    for value in values:
-        if ", " in value:
-            said = f"it cannot tell {value!r} from two lines, joined by a comma and a blank"
-            cannot(policy, rule, "nginx", said)
     if rule.shard.partition(".")[0] in ("principal", "claim"):
         cannot(policy, rule, "nginx", f"it does not know the caller (shard {rule.shard!r})")
     if rule.rate is not None and rule.rate.requests * 60 < rule.rate.per:
@@ -123,6 +110,20 @@ def _check_rule(policy: Policy, rule: Rule) -> None:
         sharded = [r for r in policy.rules if r.shard and upstream_of(policy, r) == target]
         if any(other.shard != rule.shard for other in sharded):
             cannot(policy, rule, "nginx", "an upstream is sharded by one value (shard)")
+
+
+def _check_conditions(policy: Policy, rule: Rule) -> None:
+    for header in rule.reads:
+        if not _HEADER.fullmatch(header):
+            cannot(policy, rule, "nginx", f"it has no variable for {header.decode()!r}")
+    values = [pattern.text for pattern in rule.names]
+    values += [value for test in rule.params for value in test.values]
+    if "" in values or not all(test.values for test in rule.params):
+        cannot(policy, rule, "nginx", "it cannot tell an absent header from an empty one")
+    for value in values:
+        if ", " in value:
+            said = f"it cannot tell {value!r} from two lines, joined by a comma and a blank"
+            cannot(policy, rule, "nginx", said)
 
 
 def _write_upstream(policy: Policy, upstream: Upstream, shard: str | None) -> list[str]:

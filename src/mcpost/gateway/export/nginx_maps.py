@@ -56,6 +56,11 @@ LONGEST: Final = 4000
 """Bytes of a word of the configuration: nginx reads it in pieces of 4,096."""
 
 _SENTINEL: Final = r"=\?base64\?(?:.*\?)?="
+# Canonical Base64; whether it is UTF-8 is left to the server.
+_BASE64: Final = (
+    r"=\?base64\?(?:[A-Za-z0-9+/]{4})*"
+    r"(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?\?="
+)
 _TOKEN: Final = rf"[A-Za-z0-9!#$%&'*+.^_`|~/-]{{1,{_LIMIT}}}"
 # A tab at either end is no part of a value, and nginx does not take it away.
 _VALUE: Final = rf"(?=.{{1,{_LIMIT}}}$)[\x20-\x7e](?:[\x20-\x7e\x09]*[\x20-\x7e])?"
@@ -89,7 +94,10 @@ def write_guards(policy: Policy) -> list[str]:
         lines += _map(variable(routing), f"$mcpost_bad_{name}", absent, token, default="1")
     values = [(_regex(_JOINED), "1"), absent, (_regex(_VALUE), '""')]
     encoded = (_regex(_SENTINEL), "1")
-    name_values = [encoded, *values] if reads_names(policy) else values
+    # The first that matches counts; none that is over-long matches here.
+    decodable = (_regex(rf"(?=.{{1,{_LIMIT}}}$){_BASE64}"), '""')
+    first = [] if reads_names(policy) else [decodable]
+    name_values = [*first, encoded, *values]
     lines += _map(variable(_NAME), "$mcpost_bad_name", *name_values, default="1")
     served = [(quote(version), "served") for version in MODERN]
     cases = [('""', "missing"), *served]
