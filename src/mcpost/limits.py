@@ -6,15 +6,45 @@ Sizes are bytes, times are seconds, counts are counts. `docs/limits.md` shows th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from mcpost.errors import UsageError
 
 __all__ = ("AggregateLimits", "CacheLimits", "ClientLimits", "ServerLimits", "WireLimits")
 
 MIB = 1024 * 1024
 
 
+class _Bounds:
+    """What all sets have in common: a bound that nothing could keep is an error where it is set."""
+
+    __slots__ = ()
+
+    _may_be_none_at_all: ClassVar[frozenset[str]] = frozenset()
+    """Counts that may be 0. Times may be, except those of `_more_than_none`."""
+
+    _more_than_none: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            # Hints are postponed, so they are text.
+            if field.type == "float":
+                kind, least, fits = "a number", 0, isinstance(value, (int, float))
+                fits = fits and (value != 0 or field.name not in self._more_than_none)
+            else:
+                kind, fits = "a whole number", isinstance(value, int)
+                least = 0 if field.name in self._may_be_none_at_all else 1
+            # Not `value < least`, which a NaN is not.
+            if not fits or isinstance(value, bool) or not value >= least:
+                name = f"{type(self).__name__}.{field.name}"
+                above = "above 0" if field.name in self._more_than_none else f"from {least} on"
+                raise UsageError(f"{name} is {kind} {above}, not {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
-class WireLimits:
+class WireLimits(_Bounds):
     """Bounds of the pure parsers, for either end."""
 
     max_header_value: int = 8 * 1024
@@ -43,8 +73,20 @@ class WireLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLimits:
+class ServerLimits(_Bounds):
     """Bounds of a server."""
+
+    _may_be_none_at_all: ClassVar[frozenset[str]] = frozenset(
+        {
+            "max_calls",
+            "max_queued",
+            "retry_after",
+            "max_listens",
+            "max_sessions",
+            "max_session_events",
+        }
+    )
+    _more_than_none: ClassVar[frozenset[str]] = frozenset({"progress_rate"})
 
     max_body: int = 4 * MIB
     """Bytes of a request body; 413 above it, before it is read to the end."""
@@ -131,8 +173,12 @@ class ServerLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(_Bounds):
     """Bounds of a client."""
+
+    _may_be_none_at_all: ClassVar[frozenset[str]] = frozenset(
+        {"max_redirects", "max_idle_connections", "max_cache_entries", "max_resumes"}
+    )
 
     connect_timeout: float = 10.0
     """Seconds for a connection to stand, TLS included."""
@@ -196,7 +242,7 @@ class ClientLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateLimits:
+class AggregateLimits(_Bounds):
     """Bounds of a gateway's aggregates; a policy sets the last two in `[aggregates.NAME]`."""
 
     max_members: int = 32
@@ -211,8 +257,10 @@ class AggregateLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheLimits:
+class CacheLimits(_Bounds):
     """Bounds of a gateway's shared cache; a policy sets them in `[cache]`."""
+
+    _may_be_none_at_all: ClassVar[frozenset[str]] = frozenset({"max_entries", "max_waiting"})
 
     max_entries: int = 1_024
     """Answers, least recently used first out."""

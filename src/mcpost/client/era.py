@@ -239,6 +239,12 @@ def _neither(
     name: str, reply: Reply | None, refusal: BadReply | None, legacy: LegacyServer
 ) -> LegacyServer:
     said, status = _said(reply, refusal)
+    if status == 404:
+        return LegacyServer(
+            f"there is no MCP endpoint at {name}: the answer is 404, whatever the revision."
+            " Is the path right? It is /mcp with most servers",
+            status=status,
+        )
     return LegacyServer(
         f"{name} speaks neither revision 2026-07-28 ({said}) nor an earlier one ({legacy})",
         status=status,

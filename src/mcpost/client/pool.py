@@ -27,6 +27,9 @@ _EYEBALLS: Final = 0.25
 _MAX_CONNECT_HEAD: Final = 16 * 1024
 _CONNECTED: Final = re.compile(rb"HTTP/1\.[01] 2\d\d[ \r]")
 
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
+"""Reasons that OpenSSL gives where the other side's first bytes are none of TLS."""
+
 
 class Pool:
     """Connections to one server.
@@ -235,6 +238,8 @@ def _keep_alive(raw: socket.socket) -> None:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "what answers there does not speak TLS; is it http:// and not https://?"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

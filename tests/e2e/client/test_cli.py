@@ -143,6 +143,18 @@ def test_a_server_that_is_not_there_is_exit_status_1_and_one_line() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_wrong_path_and_a_wrong_scheme_are_named(url: str) -> None:
+    path = mcpost("tools", url.removesuffix("mcp") + "mpc")
+    scheme = mcpost("tools", url.replace("http:", "https:"))
+
+    assert path.returncode == scheme.returncode == 1
+    assert path.stderr == (
+        f"mcpost: there is no MCP endpoint at {url.removesuffix('mcp')}mpc: the answer is 404,"
+        " whatever the revision. Is the path right? It is /mcp with most servers\n"
+    )
+    assert "does not speak TLS; is it http:// and not https://?" in scheme.stderr
+
+
 @pytest.mark.req("P-01/C")
 def test_progress_goes_to_the_standard_error_as_lines(url: str) -> None:
     done = mcpost("call", url, "count", "to=3")
