@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mcpost.errors import InternalError, InvalidParams, UsageError
@@ -83,8 +85,11 @@ def test_a_retry_is_the_same_call_whatever_it_carries_besides() -> None:
 
 
 @pytest.mark.req("P-06/S")
-def test_a_state_is_refused_after_its_time() -> None:
-    state = sealer(request_state_ttl=-1).seal({}, BINDING)
+def test_a_state_is_refused_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = sealer(request_state_ttl=60).seal({}, BINDING)
+    assert sealer().open(state, BINDING) == {}
+    later = time.time() + 62
+    monkeypatch.setattr("mcpost.server.sealing.time.time", lambda: later)
 
     with pytest.raises(InvalidParams, match="too old"):
         sealer().open(state, BINDING)
