@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -39,11 +39,12 @@ class _Done:
 
     __slots__ = ()
 
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
+    def __await__(self) -> Iterator[None]:
+        # One that is at its end already, and stays so.
+        return _NOTHING
 
 
+_NOTHING: Final[Iterator[None]] = iter(())
 _DONE: Final = _Done()
 
 

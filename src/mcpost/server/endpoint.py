@@ -251,7 +251,9 @@ class Endpoint:
         self, head: Head, request: Request, meta: RequestMeta, door: Door
     ) -> Rest | None:
         features = self._features
-        problem = check_agreement(head.headers, request, meta, features.mirror_of, head.fields)
+        problem = check_agreement(
+            head.headers, request, meta, features.mirror_of, head.fields, head.routing
+        )
         if problem is not None:
             raise problem
         if meta.protocol_version not in MODERN:

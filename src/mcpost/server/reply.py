@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +38,11 @@ class Terms:
     """Where a reply waits until it has been silent for too long."""
     max_buffer: int
     """Bytes that may wait for a slow reader."""
+    soft_buffer: int = field(init=False)
+    """Bytes from which on progress is dropped."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "soft_buffer", self.max_buffer >> 2)
 
 
 class Reply:
@@ -71,21 +76,20 @@ class Reply:
         Raises:
             IllegalMove: The answer is out already.
         """
-        if not self._accepted.stream:
-            return
         door = self._door
-        pending = door.pending()
-        if pending > self._terms.max_buffer >> 2:
-            if pending > self._terms.max_buffer:
-                self._cut(pending)
-            elif notification.startswith(_PROGRESS):
-                # The next progress says more than this one, and the reader is behind already.
-                return
-        if self.state is _STREAMING:
+        if self.state is _STREAMING and door.pending() <= self._terms.soft_buffer:
             # The row of the table that almost every event takes, written out. JSON of ours is one
             # line, so it is one line of data.
             door.write(b"data: %b\n\n" % notification)
             self._terms.keep_alive.touch(self)
+            return
+        if not self._accepted.stream:
+            return
+        pending = door.pending()
+        if pending > self._terms.max_buffer:
+            self._cut(pending)
+        elif pending > self._terms.soft_buffer and notification.startswith(_PROGRESS):
+            # The next progress says more than this one, and the reader is behind already.
             return
         self._move(Event.NOTE, encode_event(notification))
 

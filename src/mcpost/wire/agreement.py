@@ -42,6 +42,7 @@ def check_agreement(
     meta: RequestMeta,
     mirror_of: Callable[[str], Mirror | None],
     fields: Mapping[bytes, bytes] | None = None,
+    routing: Routing | None = None,
 ) -> HeaderMismatch | None:
     """Compare the mirrored headers of a request with its body.
 
@@ -52,6 +53,7 @@ def check_agreement(
         meta: Its per-request fields. Whether their version is served is not asked here.
         mirror_of: Gives the mirror of a tool by its name, `None` for an unknown tool.
         fields: The header lines by name, where the caller has them so already.
+        routing: What `read_routing` makes of them, where the caller knows it already.
 
     Returns:
         `None` if all agree, else the first disagreement as the error to answer with (400, -32020):
@@ -66,7 +68,7 @@ def check_agreement(
         mirror = mirror_of(tool) if type(tool) is str else None
     found = dict(headers) if fields is None else fields
     if mirror is None or not mirror.marks:
-        routing = read_routing(headers, found)
+        routing = routing or read_routing(headers, found)
         if routing is not None and routing == _routing_of(request, meta):
             return None
     problem = None
