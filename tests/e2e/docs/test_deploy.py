@@ -15,6 +15,7 @@ import pytest
 
 from mcpost import Client
 from tests.e2e.cli.commands import LIBRARY, ROOT, first_line, started
+from tests.e2e.gateway.engines import find_nginx
 from tests.helpers.loop import run
 from tests.helpers.ports import free_port
 from tests.helpers.until import DEADLINE
@@ -44,7 +45,7 @@ async def connect(port: int) -> None:
 def proxied(language: str, upstream: str, folder: Path) -> Iterator[str]:
     """Run the page's configuration, with ports of our own; gives the URL."""
     command = COMMANDS[language]
-    program = shutil.which(command[0])
+    program = find_nginx() if command[0] == "nginx" else shutil.which(command[0])
     if program is None:
         pytest.skip(f"{command[0]} is not installed")
     found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)

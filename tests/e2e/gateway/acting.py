@@ -10,8 +10,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.helpers.until import DEADLINE
+
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-DEADLINE = 20.0
 
 
 def chunk(data: bytes) -> bytes:

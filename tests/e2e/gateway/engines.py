@@ -26,10 +26,10 @@ from mcpost.gateway.export.settings import ExportSettings
 from mcpost.gateway.policy import Policy
 from mcpost.gateway.run import Running
 from mcpost.gateway.settings import GatewaySettings
+from tests.helpers.until import DEADLINE
 
 Line = tuple[bytes, bytes]
 
-DEADLINE = 20.0
 NGINX = """
 daemon off; pid {where}/pid; error_log stderr error; worker_processes 1; {user}
 events {{ worker_connections 4096; }}
@@ -99,14 +99,7 @@ def serve_echoes(count: int, tls: ssl.SSLContext | None = None) -> Iterator[list
         for server, thread in zip(servers, threads, strict=True):
             server.shutdown()
             server.server_close()
-            thread.join(5)
-
-
-def find_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+            thread.join(DEADLINE)
 
 
 def find_envoy() -> str:
@@ -198,10 +191,10 @@ def run_engine(command: Sequence[str], port: int, log: Path) -> Iterator[subproc
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(DEADLINE)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(DEADLINE)
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from mcpost.gateway.export.settings import ExportSettings
 from mcpost.gateway.policy_read import read_policy
-from tests.e2e.gateway.engines import command_of, find_port, write_exported
+from tests.e2e.gateway.engines import command_of, write_exported
+from tests.helpers.ports import free_port
 from tests.unit.http11.sockets import make_certificate
 
 WORDS = json.dumps("a \"b\" 'c' $host %PROTOCOL% {x}; \\ # \n \u00e9 \u65e5")
@@ -58,7 +59,7 @@ def test_an_engine_takes_several_listeners_with_tls(kind: str, tmp_path: Path) -
 
 def listener_of(name: str) -> str:
     bind, path = BINDS[name]
-    where = bind.format(port=find_port())
+    where = bind.format(port=free_port())
     return f'[[listeners]]\nname = "{name}"\nbind = {where}\npath = "{path}"\n'
 
 

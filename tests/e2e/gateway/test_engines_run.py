@@ -19,16 +19,17 @@ import pytest
 from mcpost.gateway.export.settings import ExportSettings
 from mcpost.gateway.policy import Policy
 from mcpost.gateway.policy_read import read_policy
-from tests.e2e.gateway.acting import DEADLINE, Acting, act
+from tests.e2e.gateway.acting import Acting, act
 from tests.e2e.gateway.engines import (
     Engine,
     command_of,
     find_old_nginx,
-    find_port,
     hang_up,
     run_engine,
     run_exported,
 )
+from tests.helpers.ports import free_port
+from tests.helpers.until import DEADLINE
 
 IDLE = 1.0
 LARGEST = 100_000
@@ -44,7 +45,7 @@ def policy_of(*ports: int, rules: str = "", default: str = "allow") -> Policy:
 default = "{default}"
 upstream = "here"
 [[listeners]]
-bind = "127.0.0.1:{find_port()}"
+bind = "127.0.0.1:{free_port()}"
 [upstreams.here]
 endpoints = {urls}
 {rules}
@@ -283,7 +284,7 @@ def test_how_long_a_header_may_be(patient: Site, length: int) -> None:
 @pytest.mark.parametrize("kind", ENGINES)
 def test_an_endpoint_that_is_down_is_passed_over(kind: str, tmp_path: Path) -> None:
     with act() as upstream:
-        policy = policy_of(find_port(), upstream.port)
+        policy = policy_of(free_port(), upstream.port)
         with run_exported(kind, policy, tmp_path / "run", SETTINGS) as engine:
             for _ in range(6):
                 with contextlib.closing(Talk(engine.port)) as talk:
@@ -294,7 +295,7 @@ def test_an_endpoint_that_is_down_is_passed_over(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ENGINES)
 def test_an_upstream_that_is_down_has_seen_nothing(kind: str, tmp_path: Path) -> None:
     with (
-        run_exported(kind, policy_of(find_port()), tmp_path / "run", SETTINGS) as engine,
+        run_exported(kind, policy_of(free_port()), tmp_path / "run", SETTINGS) as engine,
         contextlib.closing(Talk(engine.port)) as talk,
     ):
         talk.send().head()

@@ -19,12 +19,12 @@ from mcpost.gateway.settings import GatewaySettings
 from tests.e2e.gateway.engines import (
     Caller,
     Reply,
-    find_port,
     run_exported,
     run_gateway,
     serve_echoes,
 )
 from tests.e2e.gateway.heads import CALL, SENT, VERSION, Sent, expect, is_stricter
+from tests.helpers.ports import free_port
 from tests.unit.http11.sockets import make_certificate
 
 # A run by hand may take more: MCPOST_EXAMPLES=20000.
@@ -142,7 +142,7 @@ audience = true
         own = run_gateway(write(0), GatewaySettings(upstream_tls=trusting))
         callers = {"gateway": Caller(stack.enter_context(own))}
         for kind in ("envoy",) if request.param == "present" else ("envoy", "nginx"):
-            policy = write(find_port())
+            policy = write(free_port())
             exported = ExportSettings(authorities=str(certificate))
             run = run_exported(kind, policy, where / kind, exported)
             callers[kind] = Caller(stack.enter_context(run).port)
