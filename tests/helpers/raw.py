@@ -77,6 +77,11 @@ class Raw:
         async with asyncio.timeout(DEADLINE):
             return [await self._part() for _ in range(count)]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether no end of the connection has been seen so far."""
+        return not self._reader.at_eof() and self._reader.exception() is None
+
     async def is_closed(self) -> bool:
         """Wait for the server to close the connection."""
         try:

@@ -69,20 +69,19 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
         idle_timeout: Annotated[
             float, Option(help="Seconds of silence in a stream.")
         ] = _DEFAULTS.idle_timeout,
-        total_timeout: Annotated[
-            float | None, Option(help="Seconds for one request in all.")
-        ] = _DEFAULTS.total_timeout,
-        max_body: Annotated[
-            int, Option(help="Bytes of the largest request body.")
-        ] = _DEFAULTS.max_body,
+        total_timeout: Annotated[float | None, Option(help="Seconds for a request.")] = None,
+        max_body: Annotated[int, Option(help="Bytes of a request body.")] = _DEFAULTS.max_body,
         drain_grace: Annotated[
             float, Option(help="Seconds that running requests get after SIGTERM.")
         ] = _DEFAULTS.grace,
+        watch: Annotated[
+            float, Option(help="Seconds between two looks at the policy for changes; 0 for none.")
+        ] = _DEFAULTS.watch,
         trust_forwarded: Annotated[
             bool, Option("--trust-forwarded", help="Keep what clients say of earlier hops.")
         ] = False,
     ) -> None:
-        """Run a gateway until SIGTERM or Ctrl-C; SIGHUP reads the policy again."""
+        """Run a gateway until SIGTERM or Ctrl-C; SIGHUP, or a change, reads the policy again."""
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
         settings = GatewaySettings(
             connect_timeout=connect_timeout,
@@ -91,11 +90,14 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
             total_timeout=total_timeout,
             max_body=max_body,
             grace=drain_grace,
+            watch=watch,
             trusts_forwarded=trust_forwarded,
             upstream_tls=_upstream_tls(upstream_ca),
         )
         tls, log = _client_tls(certificate, key), _open_log(access_log)
-        make = partial(Running, partial(load_policy, policy), settings, tls=tls, log=log)
+        make = partial(
+            Running, partial(load_policy, policy), settings, tls=tls, log=log, file=policy
+        )
         where = split_address(admin) if admin else None
         GatewayProcess(make, where, drain_grace).serve_until_signal(_announce)
 

@@ -1,7 +1,8 @@
 """A gateway process: its listeners, its admin listener, reload and drain.
 
-SIGHUP reads the policy again: a good one is at work from then on, a broken one changes nothing and
-is told. SIGTERM lets what runs come to its end, for a while; a second one ends at once.
+SIGHUP, or a change of its file, reads the policy again: a good one is at work from then on, a
+broken one changes nothing and is told. SIGTERM lets what runs come to its end, for a while; a
+second one ends at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from mcpost.errors import McpostError, UsageError
@@ -25,6 +27,7 @@ from mcpost.gateway.metrics import CONTENT_TYPE, Metrics
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.proxy import Door, Gateway, Shared
 from mcpost.gateway.settings import GatewaySettings
+from mcpost.gateway.watched import Watched, stamp_of, watch_file
 from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
 from mcpost.http11.head import Request
@@ -49,6 +52,7 @@ class Running:
         settings: Bounds.
         tls: The clients' side of TLS.
         log: The access log.
+        file: The policy's file, to be looked at for changes.
     """
 
     def __init__(
@@ -58,8 +62,12 @@ class Running:
         *,
         tls: ssl.SSLContext | None = None,
         log: AccessLog | None = None,
+        file: Path | None = None,
     ) -> None:
         self._read = read
+        self._file = file
+        # Before it is read: what changes meanwhile is not missed.
+        self._watched = Watched(None if file is None else stamp_of(file))
         self._settings = settings or GatewaySettings()
         self._tls = tls
         self._hub = Hub(asyncio.get_running_loop(), _TICK)
@@ -72,7 +80,7 @@ class Running:
         """Figures and health."""
         self.draining = False
         """Whether it takes nothing new."""
-        self._watch: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
 
     async def open(self, admin: tuple[str, int] | None = None) -> None:
         """Listen.
@@ -86,6 +94,7 @@ class Running:
         if not self._policy.listeners:
             raise UsageError(f"{self._policy.file or 'the policy'} has no [[listeners]]")
         limits = self._settings.connection_limits()
+        loop = self._hub.loop
         try:
             for each in self._policy.listeners:
                 host, port = split_address(each.bind)
@@ -97,7 +106,10 @@ class Running:
                 self.admin = await listen(
                     Admin(self), Exchange, host=admin[0], port=admin[1], hub=self._hub
                 )
-            self._watch = self._hub.loop.create_task(watch(lambda: self.shared.generation))
+            self._watches.append(loop.create_task(watch(lambda: self.shared.generation)))
+            if self._file is not None and self._settings.watch > 0:
+                looks = watch_file(self._file, self._watched, self._settings.watch, self.reload)
+                self._watches.append(loop.create_task(looks))
         except OSError as error:
             await self.close()
             raise UsageError(f"the gateway cannot listen: {error}") from error
@@ -162,9 +174,9 @@ class Running:
 
     async def close(self) -> None:
         """Cut every connection."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+        for task in self._watches:
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
         for each in self.sockets.values():
             await each.close()
         if self.admin is not None:

@@ -36,6 +36,9 @@ class GatewaySettings:
     """Requests that wait for a connection to one endpoint; 503 above it."""
     grace: float = 10.0
     """Seconds that running requests get after SIGTERM."""
+    watch: float = 1.0
+    """Seconds between two looks at the policy's file; it is read again once it has changed and then
+    stayed the same for one look. 0 never looks."""
     trusts_forwarded: bool = False
     """Whether `X-Forwarded-*` and `Forwarded` of clients are kept and added to."""
     upstream_tls: ssl.SSLContext | None = None

@@ -37,7 +37,7 @@ def test_sighup_reads_the_policy_again_and_sigterm_ends_the_process(tmp_path: Pa
         async with small() as port:
             file.write_text(POLICY.format(default="allow", port=port))
             async with (
-                child("-c", START, *command[2:], "--admin", "", "--drain-grace", "0.2") as gateway,
+                child("-c", START, *command[2:], *QUIET, "--watch", "0") as gateway,
                 connect(gateway.port) as stream,
                 connect(gateway.port) as raw,
             ):
@@ -65,12 +65,52 @@ def test_sighup_reads_the_policy_again_and_sigterm_ends_the_process(tmp_path: Pa
     assert json.loads(log.read_text().splitlines()[0])["status"] == 200
 
 
+QUIET = ("--admin", "", "--drain-grace", "0.2")
 START = "import sys; from mcpost.cli.main import main; sys.argv[0] = 'mcpost'; main()"
 
 
 async def status(raw: Raw) -> int:
     await raw.ask(call("add", {"a": 1, "b": 2}))
     return raw.status
+
+
+def test_a_changed_file_is_read_again_and_no_stream_ends(tmp_path: Path) -> None:
+    file, other = tmp_path / "policy.toml", tmp_path / "policy.new"
+    command = ("gateway", str(file), *QUIET, "--watch", "0.02")
+
+    async def scenario() -> tuple[list[int], str, bool]:
+        async with small() as port:
+            file.write_text(POLICY.format(default="allow", port=port))
+            async with (
+                child("-c", START, *command) as gateway,
+                connect(gateway.port) as stream,
+                connect(gateway.port) as raw,
+            ):
+                await stream.send(listen(toolsListChanged=True))
+                await stream.head()
+                await stream.event()
+                found = [await status(raw)]
+                # In place, and broken: it is told, and changes nothing.
+                file.write_text("default = 'perhaps'")
+                assert gateway.process.stderr is not None
+                told = (await gateway.process.stderr.readline()).decode()
+                found.append(await status(raw))
+                # As most editors save: another file under the same name.
+                other.write_text(POLICY.format(default="deny", port=port))
+                other.replace(file)
+                while (last := await status(raw)) == 200:
+                    pass
+                found.append(last)
+                open_still = stream.is_open
+                gateway.tell()
+                await gateway.end()
+                return found, told, open_still
+
+    found, told, open_still = run(scenario(), debug=False)
+
+    assert found == [200, 200, 403]
+    assert "the policy stays as it was" in told
+    assert open_still
 
 
 def test_both_sides_may_be_encrypted(tmp_path: Path) -> None:
