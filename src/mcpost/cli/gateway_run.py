@@ -48,7 +48,7 @@ def add_to(group: typer.Typer, load_policy: Callable[[Path], Policy]) -> None:
     def run(
         policy: Annotated[Path, Argument(help="The policy, a TOML file.", show_default=False)],
         admin: Annotated[
-            str, Option(help="host:port of /metrics, /healthz and /readyz; empty for none.")
+            str, Option(help="host:port of the live page, /metrics and health; empty for none.")
         ] = "127.0.0.1:9464",
         access_log: Annotated[
             str, Option(help="File for a JSON line a request; - is standard error.")
@@ -114,7 +114,7 @@ def _announce(running: Running) -> None:
     for each in running.listeners:
         print(running.url(each), flush=True)
     if running.admin is not None:
-        print(f"admin: http://127.0.0.1:{running.admin.port}/metrics", file=sys.stderr, flush=True)
+        print(f"admin: http://127.0.0.1:{running.admin.port}/", file=sys.stderr, flush=True)
 
 
 def _open_log(path: str) -> AccessLog | None:

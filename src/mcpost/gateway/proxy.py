@@ -18,6 +18,7 @@ from mcpost.gateway.door import Door
 from mcpost.gateway.forward import Forward, Upload
 from mcpost.gateway.generation import Decided, Generation, Plan
 from mcpost.gateway.hops import hides_a_fact
+from mcpost.gateway.live import Live
 from mcpost.gateway.metrics import Metrics
 from mcpost.gateway.policy import Listener
 from mcpost.gateway.quota import Exceeded, Quotas
@@ -53,6 +54,8 @@ class Shared:
     def __init__(self, generation: Generation, log: AccessLog | None = None) -> None:
         self.generation = generation
         self.log = log
+        self.live: Live | None = None
+        """What the live page is told, where there is an admin listener."""
         self.metrics = Metrics()
         self.quotas = Quotas()
         self.running: set[Forward] = set()
@@ -81,6 +84,8 @@ class Shared:
             status=status,
             seconds=note.seconds(),
         )
+        if self.live is not None and self.live.is_watched:
+            self.live.add(note, status, time.time())
         if self.log is None:
             return
         if forward is None:

@@ -21,27 +21,25 @@ from typing import Final
 
 from mcpost.errors import McpostError, UsageError
 from mcpost.gateway.access_log import AccessLog
+from mcpost.gateway.admin import Admin
 from mcpost.gateway.generation import Generation
 from mcpost.gateway.health import watch
-from mcpost.gateway.metrics import CONTENT_TYPE, Metrics
+from mcpost.gateway.live import Live
+from mcpost.gateway.metrics import Metrics
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.proxy import Door, Gateway, Shared
 from mcpost.gateway.settings import GatewaySettings
 from mcpost.gateway.watched import Watched, stamp_of, watch_file
-from mcpost.http11.application import Application
 from mcpost.http11.exchange import Exchange
-from mcpost.http11.head import Request
 from mcpost.http11.hub import Hub
 from mcpost.http11.listener import Listener as Socket
 from mcpost.http11.listener import listen
 
-__all__ = ("Admin", "GatewayProcess", "Running")
+__all__ = ("GatewayProcess", "Running")
 
 _log = logging.getLogger("mcpost.gateway")
 
 _TICK: Final = 0.5
-_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
-_FIGURES: Final = ((b"content-type", CONTENT_TYPE), (b"cache-control", b"no-store"))
 
 
 class Running:
@@ -77,7 +75,8 @@ class Running:
         self.sockets: dict[str, Socket[Door]] = {}
         """The listeners by their names in the policy."""
         self.admin: Socket[Exchange] | None = None
-        """Figures and health."""
+        """Figures, health and the live page."""
+        self._live = Live(self.gauges)
         self.draining = False
         """Whether it takes nothing new."""
         self._watches: list[asyncio.Task[None]] = []
@@ -86,7 +85,7 @@ class Running:
         """Listen.
 
         Args:
-            admin: Address and port of `/metrics`, `/healthz` and `/readyz`.
+            admin: Address and port of the live page, `/metrics`, `/healthz` and `/readyz`.
 
         Raises:
             UsageError: An address cannot be bound, or there is none.
@@ -103,6 +102,7 @@ class Running:
                     app, Door, host=host, port=port, tls=self._tls, limits=limits, hub=self._hub
                 )
             if admin is not None:
+                self.shared.live = self._live
                 self.admin = await listen(
                     Admin(self), Exchange, host=admin[0], port=admin[1], hub=self._hub
                 )
@@ -147,6 +147,20 @@ class Running:
         _log.info("the policy has been read again")
         return True
 
+    @property
+    def metrics(self) -> Metrics:
+        """Its figures."""
+        return self.shared.metrics
+
+    @property
+    def live(self) -> Live:
+        """What its page is told."""
+        return self._live
+
+    def is_ready(self) -> bool:
+        """Whether it takes requests."""
+        return not self.draining and self.shared.generation.is_ready()
+
     def gauges(self) -> dict[str, int]:
         """What is at this moment."""
         endpoints = [
@@ -186,36 +200,6 @@ class Running:
     def _make_generation(self, policy: Policy, previous: Generation | None = None) -> Generation:
         scheme = b"http" if self._tls is None else b"https"
         return Generation(policy, self._hub, self._settings, scheme=scheme, previous=previous)
-
-
-class Admin(Application[Exchange]):
-    """Figures and health, for those who run the gateway.
-
-    Args:
-        running: The gateway.
-    """
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-
-    def open(self, request: Request, exchange: Exchange) -> None:
-        """Answer by the head alone."""
-        if request.method not in {"GET", "HEAD"}:
-            exchange.respond(405, ((b"allow", b"GET, HEAD"), *_TEXT), b"send GET\n")
-
-    def handle(self, request: Request, body: bytes, exchange: Exchange) -> None:
-        """Answer."""
-        running = self._running
-        if request.path == "/metrics":
-            metrics: Metrics = running.shared.metrics
-            exchange.respond(200, _FIGURES, metrics.render(running.gauges()))
-        elif request.path == "/healthz":
-            exchange.respond(200, _TEXT, b"ok\n")
-        elif request.path == "/readyz":
-            ready = not running.draining and running.shared.generation.is_ready()
-            exchange.respond(200 if ready else 503, _TEXT, b"ready\n" if ready else b"not ready\n")
-        else:
-            exchange.respond(404, _TEXT, b"there are /metrics, /healthz and /readyz\n")
 
 
 class GatewayProcess:
