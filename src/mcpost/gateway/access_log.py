@@ -6,7 +6,7 @@ No argument value is among it, and no header but those that a verdict is made fr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -32,6 +32,8 @@ class Note:
     started: float
     """Of `time.perf_counter`."""
     ticket: Ticket = _FREE
+    fields: Mapping[bytes, bytes] | None = None
+    """The request's header lines by name, where spans are written."""
     cache: Literal["hit", "miss"] | None = None
     """Whether the shared cache had the answer; `None` where it was not asked."""
 

@@ -23,6 +23,7 @@ from mcpost.gateway.metrics import Metrics
 from mcpost.gateway.policy import Listener
 from mcpost.gateway.quota import Exceeded, Quotas
 from mcpost.gateway.refusals import Refusal
+from mcpost.gateway.spans import Spans
 from mcpost.http11.application import Application
 from mcpost.http11.encode import HeaderLines
 from mcpost.http11.head import Request
@@ -54,6 +55,8 @@ class Shared:
     def __init__(self, generation: Generation, log: AccessLog | None = None) -> None:
         self.generation = generation
         self.log = log
+        self.spans = Spans.of_program()
+        """Writes a span for each request, where the program uses OpenTelemetry."""
         self.live: Live | None = None
         """What the live page is told, where there is an admin listener."""
         self.metrics = Metrics()
@@ -84,6 +87,9 @@ class Shared:
             status=status,
             seconds=note.seconds(),
         )
+        if self.spans is not None:
+            broken = forward is not None and forward.error is not None
+            self.spans.add(note, status, broken=broken)
         if self.live is not None and self.live.is_watched:
             self.live.add(note, status, time.time())
         if self.log is None:
@@ -236,6 +242,8 @@ class Gateway(Application[Door]):
         """Let a request through, or answer why not."""
         shared, verdict = self._shared, plan.verdict
         note = Note(request.method, plan.facts, verdict, time.perf_counter())
+        if shared.spans is not None:
+            note.fields = request.fields
         if verdict.action != "allow":
             self._refuse(exchange, note, _answer(verdict, _read_id(body)))
             return None
