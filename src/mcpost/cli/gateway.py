@@ -12,6 +12,7 @@ from mcpost.cli.gateway_run import Verbs, add_to
 from mcpost.errors import PolicyError, UsageError
 from mcpost.gateway.decide import Principal, Verdict, read_facts
 from mcpost.gateway.explain import explain as explain_policy
+from mcpost.gateway.match import with_caller
 from mcpost.gateway.policy import Listener, Policy
 from mcpost.gateway.policy_read import read_policy
 
@@ -76,7 +77,7 @@ def explain(
     caller = Principal(principal or "", claims) if principal or claims else None
     # As it stands in UTF-8 on the command line, so the bytes would go out.
     raw = [(name.lower().encode(), value.encode()) for name, value in lines]
-    facts = read_facts(raw, client, caller)
+    facts = with_caller(read_facts(raw, client, caller), found.principals)
     verdict, steps = explain_policy(found, facts, listener=_find_listener(found, listener))
     for step in steps:
         mark = "*" if step.matched else "-"

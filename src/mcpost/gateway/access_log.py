@@ -68,6 +68,7 @@ class AccessLog:
             "name": facts.name,
             "version": facts.version,
             "client": facts.peer,
+            "principal": facts.principal.name if facts.principal else None,
             "verdict": verdict.action,
             "rule": verdict.rule or None,
             "reason": verdict.reason or None,

@@ -16,7 +16,7 @@ from mcpost.errors import InvalidParams, UsageError
 from mcpost.gateway.addresses import split_address
 from mcpost.gateway.decide import Facts, Verdict, decide, read_facts, refuse_legacy
 from mcpost.gateway.hops import Hop, forward_request
-from mcpost.gateway.match import is_remembered
+from mcpost.gateway.match import is_remembered, with_caller
 from mcpost.gateway.policy import Aggregate, Listener, Policy
 from mcpost.gateway.policy import Upstream as Named
 from mcpost.gateway.settings import GatewaySettings
@@ -86,7 +86,7 @@ class Generation:
         self.groups: dict[str, Group] = {}
         self._hops: dict[str, Hop] = {}
         # A key that the rules read is a secret between the client and this gateway.
-        keyed = any(rule.api_keys for rule in policy.rules)
+        keyed = bool(policy.principals) or any(rule.api_keys for rule in policy.rules)
         for name, named in policy.upstreams.items():
             kept = previous.kept(named) if previous is not None else None
             self.groups[name] = kept or _make_group(named, hub, settings)
@@ -108,7 +108,7 @@ class Generation:
         noted: Decided | None = request.note
         if noted is not None and noted.is_of(self, listener):
             return noted.plan
-        plan = self.decide(request, read_facts(request.headers, request.peer), listener)
+        plan = self.decide(request, self._facts(request), listener)
         # What depends on which endpoints are up is decided each time; no secret is kept.
         if plan.verdict.endpoint is None and _SECRETS.isdisjoint(request.fields):
             request.note = Decided(self, listener, plan)
@@ -146,8 +146,11 @@ class Generation:
         if name is None or name in self.policy.aggregates:
             return None
         verdict = Verdict("allow", upstream=name)
+        return Plan(self._facts(request), verdict, self.lines(request, name))
+
+    def _facts(self, request: Request) -> Facts:
         facts = read_facts(request.headers, request.peer)
-        return Plan(facts, verdict, self.lines(request, name))
+        return with_caller(facts, self.policy.principals) if self.policy.principals else facts
 
     def shard(self, verdict: Verdict) -> int | None:
         """The place of the endpoint that a verdict names in its group."""

@@ -17,12 +17,21 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from mcpost.errors import HeaderMismatch
-from mcpost.gateway.policy import PARAM_PREFIX, ParamTest, Policy, Rule
+from mcpost.gateway.policy import PARAM_PREFIX, ParamTest, Policy, Principal, Rule
 from mcpost.limits import WireLimits
 from mcpost.wire.fields import decode_value, is_token, parse_integer
 from mcpost.wire.mirror import NAMED
 
-__all__ = ("Facts", "Principal", "candidates", "is_remembered", "matches", "read_facts", "why_not")
+__all__ = (
+    "Facts",
+    "Principal",
+    "candidates",
+    "is_remembered",
+    "matches",
+    "read_facts",
+    "why_not",
+    "with_caller",
+)
 
 _VERSION: Final = b"mcp-protocol-version"
 _METHOD: Final = b"mcp-method"
@@ -32,14 +41,6 @@ _SHORT: Final = 256
 _OURS: Final = (b"mcp-", b"x-api-key")
 _LIMIT: Final = WireLimits().max_header_value
 _REMEMBERED: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who calls, as the authentication in front of the rules found it."""
-
-    name: str
-    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,22 @@ def read_facts(
     return _read(headers, peer, principal)
 
 
+def with_caller(facts: Facts, principals: Mapping[str, Principal]) -> Facts:
+    """Find out who calls, by the API key.
+
+    Args:
+        facts: The facts of a head.
+        principals: As in `Policy.principals`.
+
+    Returns:
+        The facts, with the principal whose key it is; as they were where the key is nobody's.
+    """
+    if not facts.key or facts.principal is not None:
+        return facts
+    found = principals.get(facts.api_key)
+    return facts if found is None else replace(facts, principal=found)
+
+
 def _are_short(lines: tuple[tuple[bytes, bytes], ...]) -> bool:
     """Whether these are routing headers alone, and short enough to be kept."""
     if len(lines) > len(_ROUTING):
@@ -159,12 +176,11 @@ def _read(
     params: dict[bytes, bytes] = {}
     doubled: set[bytes] = set()
     problem = None
-    key = b""
+    keys: list[bytes] = []
     for header, value in headers:
         if not header.startswith(b"mcp-"):
-            # Of two keys none counts: two readers may take either.
             if header == b"x-api-key":
-                key = b"" if key else value
+                keys.append(value)
             continue
         if header in _ROUTING:
             if header in routing:
@@ -191,7 +207,8 @@ def _read(
         peer,
         principal,
         problem,
-        key=key,
+        # Of two keys none counts: two readers may take either.
+        key=keys[0] if len(keys) == 1 else b"",
     )
 
 

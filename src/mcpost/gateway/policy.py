@@ -25,6 +25,7 @@ __all__ = (
     "ParamTest",
     "Pattern",
     "Policy",
+    "Principal",
     "Rate",
     "Rule",
     "Upstream",
@@ -40,6 +41,14 @@ _AGGREGATE: Final = AggregateLimits()
 
 PARAM_PREFIX: Final = b"mcp-param-"
 """What the name of a mirrored parameter's header begins with, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls, as the gateway found out by an API key."""
+
+    name: str
+    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +275,7 @@ class Policy:
         file: Path of the file.
         cache: Bounds of the shared cache.
         aggregates: By name; no upstream has one of these names.
+        principals: Who holds which API key, by the key's SHA-256 digest in hex.
     """
 
     listeners: tuple[Listener, ...]
@@ -280,6 +290,7 @@ class Policy:
     file: str = ""
     cache: CacheLimits = field(default_factory=CacheLimits)
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    principals: Mapping[str, Principal] = field(default_factory=dict)
     memory: dict[tuple[str, str | None], tuple[Rule, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

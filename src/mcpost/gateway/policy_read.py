@@ -14,6 +14,7 @@ from mcpost.errors import PolicyError
 from mcpost.gateway.policy import Legacy, Listener, Policy, Rule, Upstream
 from mcpost.gateway.policy_aggregate import check_shards, read_aggregates
 from mcpost.gateway.policy_cache import read_cache
+from mcpost.gateway.policy_callers import read_callers
 from mcpost.gateway.policy_lines import Lines
 from mcpost.gateway.policy_reach import find_unreachable
 from mcpost.gateway.policy_rule import read_rule
@@ -58,6 +59,7 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
     rules = _read_rules(top, targets)
     check_shards(top, rules, upstream, aggregates)
     cache = read_cache(top, upstreams)
+    callers = read_callers(top)
     top.finish()
     _require_upstreams(top, rules, upstream, default)
     return Policy(
@@ -73,6 +75,7 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
         file,
         cache,
         aggregates,
+        callers,
     )
 
 

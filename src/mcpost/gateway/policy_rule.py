@@ -13,7 +13,7 @@ from mcpost.wire.fields import encode_value, is_token
 from mcpost.wire.mirror import NAMED
 from mcpost.wire.versions import LEGACY, MODERN
 
-__all__ = ("read_rule",)
+__all__ = ("read_digests", "read_rule")
 
 _ACTIONS: Final = ("allow", "deny", "route", "limit")
 _SOURCES: Final = ("all", "principal", "client", "name", "api_key")
@@ -48,7 +48,7 @@ def read_rule(table: Table, index: int) -> Rule:
         _read_versions(table),
         frozenset(table.texts("principal")),
         _read_claims(table),
-        _read_keys(table),
+        read_digests(table),
         _read_clients(table),
         table.text("upstream"),
         _read_source(table, "shard", _SHARDS, ""),
@@ -133,7 +133,8 @@ def _read_claims(table: Table) -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple((name, frozenset(claims.texts(name))) for name in claims.raw)
 
 
-def _read_keys(table: Table) -> frozenset[str]:
+def read_digests(table: Table) -> frozenset[str]:
+    """Read `api_key`: the digests of keys, in hex; raises PolicyError for what is no digest."""
     keys = table.texts("api_key")
     for key in keys:
         if not _DIGEST.fullmatch(key):
