@@ -62,6 +62,7 @@ def read_policy(text: str, file: str = "policy.toml") -> Policy:
     callers = read_callers(top)
     top.finish()
     _require_upstreams(top, rules, upstream, default)
+    _require_compared(top, rules, verify)
     return Policy(
         listeners,
         upstreams,
@@ -141,6 +142,18 @@ def _read_rules(top: Table, upstreams: Collection[str]) -> tuple[Rule, ...]:
             check_upstream(table, "upstream", rule.upstream, upstreams)
         rules.append(rule)
     return tuple(rules)
+
+
+def _require_compared(top: Table, rules: tuple[Rule, ...], verify: str) -> None:
+    """Refuse a rule that would trust a header that nobody compares with the body."""
+    for rule in rules:
+        if verify == "body" and rule.reads:
+            top.fail(
+                f"rules[{rule.index}]",
+                f'{rule.id!r} reads a parameter, which nobody would compare: with verify = "body"'
+                " the gateway knows no schemas. Ask for the name alone, or let a server that"
+                ' compares be the judge: verify = "headers"',
+            )
 
 
 def _require_upstreams(

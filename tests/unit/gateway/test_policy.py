@@ -241,3 +241,32 @@ def test_neither_cache_nor_aggregate_is_said_to_an_engine(write: Callable[[Polic
         write(read_policy('upstream = "desk"\n' + UPSTREAM + members + listener))
     with pytest.raises(PolicyError, match=r"upstreams\.books\.cache cannot"):
         write(read_policy(UPSTREAM + "cache = true\n" + listener))
+
+
+@pytest.mark.req("H-11/S")
+@pytest.mark.parametrize(
+    "reads",
+    [
+        'param.Region = "eu"',
+        'shard = "param.Tenant"',
+        'rate = { requests = 1, per = 1, key = "param.Tenant" }',
+        'concurrent = { limit = 1, key = "param.Tenant" }',
+    ],
+)
+def test_a_parameter_that_nobody_compares_is_not_decided_on(reads: str) -> None:
+    text = f"""upstream = "a"
+[upstreams.a]
+endpoints = ["http://a/"]
+[[rules]]
+id = "by-parameter"
+action = "allow"
+method = "tools/call"
+name = "search"
+{reads}
+"""
+    assert read_policy(text).rules[0].reads
+
+    with pytest.raises(PolicyError, match="'by-parameter' reads a parameter") as caught:
+        read_policy(f'verify = "body"\n{text}')
+
+    assert caught.value.line == 5
